@@ -256,7 +256,9 @@ class Strategy:
 
     ``chunker`` maps documents to chunks (or to children, parents and their mapping); ``retrieval`` is
     ``dense`` or ``hybrid``; ``order`` is ``none`` (no reranking), ``rerank_expand`` or
-    ``expand_rerank``; ``expander`` maps hits to passages; ``budget`` is the prompt's size in tokens.
+    ``expand_rerank``; ``expander`` maps hits and the store they came from to passages. ``fetch`` hits are
+    searched, or more, until they hold ``top_k`` distinct values of ``unit`` (``chunk_id``, ``parent_id``,
+    ``section_id`` or ``doc_id``). ``budget`` is the prompt's size in tokens.
     """
 
     name: str
@@ -264,6 +266,8 @@ class Strategy:
     retrieval: str
     order: str
     expander: Callable[..., list[Passage]]
+    unit: str
+    fetch: int
     top_k: int
     budget: int
 

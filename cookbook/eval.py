@@ -1,0 +1,247 @@
+"""Questions + Traces -> metrics on character spans, each with an interval and a control that must score low.
+
+A metric looks at the passages that reached the prompt. Characters count once however often they are
+sent, text added by a rule (heading paths, table headers) is never evidence, and no question is skipped:
+one without an answer is scored on whether it was refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .prompts import REFUSAL
+from .types import EvalSample, Hit, Question, Quote, Span, Trace
+
+__all__ = [
+    "Comparison",
+    "EvalSample",
+    "Interval",
+    "compare",
+    "interval",
+    "reciprocal_rank",
+    "score",
+    "shuffled_control",
+    "span_iou",
+    "span_precision",
+    "span_recall",
+]
+
+
+def _merged(spans: Iterable[Span | Quote]) -> dict[str, list[tuple[int, int]]]:
+    """Sorted ranges without overlap, per document."""
+    ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for span in sorted(spans, key=lambda s: (s.doc_id, s.start, s.end)):
+        known = ranges[span.doc_id]
+        if known and span.start <= known[-1][1]:
+            known[-1] = (known[-1][0], max(known[-1][1], span.end))
+        else:
+            known.append((span.start, span.end))
+    return ranges
+
+
+def _size(ranges: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+    return sum(end - start for known in ranges.values() for start, end in known)
+
+
+def _shared(a: Mapping[str, Sequence[tuple[int, int]]], b: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+    return sum(
+        max(0, min(end, other_end) - max(start, other_start))
+        for doc_id, known in a.items()
+        for start, end in known
+        for other_start, other_end in b.get(doc_id, ())
+    )
+
+
+def span_recall(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> float | None:
+    """Share of the gold characters that were found; None when there is no gold.
+
+    >>> a = Span(doc_id="a", start=0, end=10)
+    >>> span_recall([a], [Span(doc_id="a", start=5, end=30), Span(doc_id="a", start=6, end=9)])
+    0.5
+    """
+    wanted, sent = _merged(gold), _merged(found)
+    return _shared(wanted, sent) / _size(wanted) if wanted else None
+
+
+def span_precision(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> float:
+    """Share of the found characters that are gold; 0 when nothing was found.
+
+    >>> span_precision([Span(doc_id="a", start=0, end=10)], [Span(doc_id="a", start=5, end=25)])
+    0.25
+    """
+    wanted, sent = _merged(gold), _merged(found)
+    size = _size(sent)
+    return _shared(wanted, sent) / size if size else 0.0
+
+
+def span_iou(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> float:
+    """Characters in both over characters in either; 0 when both are empty.
+
+    >>> span_iou([Span(doc_id="a", start=0, end=10)], [Span(doc_id="a", start=5, end=15)])
+    0.3333333333333333
+    """
+    wanted, sent = _merged(gold), _merged(found)
+    both = _shared(wanted, sent)
+    either = _size(wanted) + _size(sent) - both
+    return both / either if either else 0.0
+
+
+def reciprocal_rank(gold: Iterable[Span | Quote], hits: Sequence[Hit]) -> float | None:
+    """1 over the place of the first hit that holds any gold character; 0 when none does, None without gold."""
+    wanted = _merged(gold)
+    if not wanted:
+        return None
+    for place, hit in enumerate(hits, start=1):
+        if _shared(wanted, _merged([hit.span])):
+            return 1 / place
+    return 0.0
+
+
+def score(question: Question, trace: Trace) -> dict[str, Any]:
+    """One row of metrics for one question.
+
+    ``recall``, ``rr`` and ``complete`` are None where there is nothing to find. ``complete`` asks that
+    every evidence and every qualifier span lie wholly in the prompt; ``forbidden`` that any forbidden
+    character does. ``cited`` tells whether the answer quotes evidence, ``refused`` whether it declines.
+    """
+    sent = [span for passage in trace.prompt.passages for span in passage.spans]
+    claim = [*question.evidence, *question.qualifiers]
+    full = span_recall(claim, sent)
+    answer = trace.answer
+    cited = None
+    if answer is not None and question.evidence:
+        cited = _shared(_merged(question.evidence), _merged(answer.citations)) > 0
+    return {
+        "question_id": question.question_id,
+        "kind": question.kind,
+        "part": question.part,
+        "recall": span_recall(question.evidence, sent),
+        "precision": span_precision(claim, sent),
+        "iou": span_iou(claim, sent),
+        "rr": reciprocal_rank(question.evidence, trace.ranked),
+        "complete": None if full is None else full == 1.0,
+        "forbidden": _shared(_merged(question.forbidden), _merged(sent)) > 0,
+        "n_tokens": trace.prompt.n_tokens,
+        "cited": cited,
+        "refused": None if answer is None else REFUSAL in answer.text.lower(),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A mean over ``n`` questions with the bounds of its bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def _resampled(values: Sequence[float], *, seed: int, n_samples: int) -> Any:
+    import numpy as np
+
+    data = np.asarray(values, dtype=float)
+    draws = np.random.default_rng(seed).integers(0, len(data), size=(n_samples, len(data)))
+    return data[draws].mean(axis=1)
+
+
+def interval(values: Iterable[float | None], *, seed: int = 0, n_samples: int = 2000) -> Interval:
+    """Mean of the values that are not None, with its 95 % bootstrap interval.
+
+    Raises:
+        ValueError: no value is left.
+
+    >>> print(interval([True, True, False, True]))
+    0.75 [0.25, 1.00]
+    """
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        raise ValueError("values holds no number: there is nothing to average")
+    import numpy as np
+
+    low, high = np.percentile(_resampled(known, seed=seed, n_samples=n_samples), [2.5, 97.5])
+    return Interval(mean=sum(known) / len(known), low=float(low), high=float(high), n=len(known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The mean paired difference ``b - a`` with its interval, and what it allows to say."""
+
+    difference: Interval
+    verdict: str
+
+    def __str__(self) -> str:
+        d = self.difference
+        return f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] {self.verdict}"
+
+
+def compare(
+    a: Sequence[float | None], b: Sequence[float | None], *, seed: int = 0, n_samples: int = 2000
+) -> Comparison:
+    """Whether ``b`` is higher than ``a`` over the same questions: a paired bootstrap.
+
+    Raises:
+        ValueError: the lists differ in length, or no pair is left.
+
+    >>> print(compare([0, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1]))
+    +0.83 [+0.50, +1.00] higher
+    >>> print(compare([0, 1, 0, 1], [1, 0, 0, 1]))
+    +0.00 [-0.50, +0.50] not distinguishable
+    """
+    if len(a) != len(b):
+        raise ValueError(f"a has {len(a)} values and b {len(b)}: pair them by question")
+    pairs = [float(y) - float(x) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
+    difference = interval(pairs, seed=seed, n_samples=n_samples)
+    verdict = "not distinguishable"
+    if difference.low > 0:
+        verdict = "higher"
+    elif difference.high < 0:
+        verdict = "lower"
+    return Comparison(difference=difference, verdict=verdict)
+
+
+def shuffled_control(
+    questions: Sequence[Question],
+    traces: Sequence[Trace],
+    metric: Callable[[Question, Trace], float | None],
+    *,
+    n_shuffles: int = 200,
+    seed: int = 0,
+) -> Interval:
+    """The metric when every question is given the trace of another one: what a metric scores by chance.
+
+    Returns:
+        Mean over the shuffles with their 2.5 and 97.5 % points; ``n`` is the number of shuffles. A metric
+        that can fail has its upper point below the lower end of what is measured.
+
+    Raises:
+        ValueError: fewer than two questions, or another number of traces.
+    """
+    if len(questions) != len(traces) or len(questions) < 2:
+        raise ValueError(
+            f"{len(questions)} questions and {len(traces)} traces: a shuffle needs as many of both, at least two"
+        )
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    known: dict[tuple[int, int], float | None] = {}
+    means = []
+    for _ in range(n_shuffles):
+        # A random cyclic order gives every question another question's trace, and each trace once.
+        order = rng.permutation(len(questions))
+        values = []
+        for i, j in zip(order, np.roll(order, 1), strict=True):
+            if (i, j) not in known:
+                known[i, j] = metric(questions[i], traces[j])
+            value = known[i, j]
+            if value is not None:
+                values.append(float(value))
+        means.append(sum(values) / len(values))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(mean=float(np.mean(means)), low=float(low), high=float(high), n=n_shuffles)

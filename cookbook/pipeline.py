@@ -1,0 +1,149 @@
+"""Documents -> an indexed store; a question -> a Trace with every intermediate result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import chunkers, expanders, prompts, rankers
+from .tracing import StageSpan, stage
+from .types import Chunk, Document, Hit, Passage, Strategy, Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .providers import LLMClient
+
+BATCH = 512
+
+
+class Source(Protocol):
+    """Where expansion finds the bigger text: pages by doc_id, parents by chunk_id."""
+
+    @property
+    def documents(self) -> Mapping[str, Document]: ...
+    @property
+    def parents(self) -> Mapping[str, Chunk]: ...
+
+
+class Index(Source, Protocol):
+    """A store that can be searched and that keeps its pages and parents."""
+
+    def add(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: np.ndarray,
+        *,
+        documents: Sequence[Document] = ...,
+        parents: Sequence[Chunk] = ...,
+    ) -> None: ...
+    def search(
+        self,
+        vector: np.ndarray,
+        *,
+        top_k: int,
+        text: str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Hit]: ...
+
+
+def cut(docs: Iterable[Document], chunker: Callable[..., Any]) -> tuple[list[Chunk], list[Chunk]]:
+    """Chunks to embed and parents to read (none for a chunker without parents)."""
+    made = chunker(docs)
+    if isinstance(made, tuple):
+        children, parents, _ = made
+        return children, parents
+    return made, []
+
+
+def index(
+    docs: Iterable[Document],
+    *,
+    store: Index,
+    client: LLMClient,
+    chunker: Callable[..., Any] = chunkers.parent_child,
+    progress: bool = False,
+) -> int:
+    """Cut, embed and store documents; return the number of chunks that can be searched.
+
+    Every vector is computed before the store is touched, so a failing model leaves it as it was. A
+    document that is indexed again replaces its former version.
+    """
+    import numpy as np
+    from tqdm.auto import tqdm
+
+    documents = list(docs)
+    chunks, parents = cut(documents, chunker)
+    batches = [chunks[i : i + BATCH] for i in range(0, len(chunks), BATCH)]
+    vectors = [
+        client.embed([chunk.text for chunk in batch])
+        for batch in tqdm(batches, desc="embedding", unit="batch", disable=not progress)
+    ]
+    if vectors:
+        store.add(chunks, np.concatenate(vectors), documents=documents, parents=parents)
+    return len(chunks)
+
+
+def ask(
+    question: str,
+    *,
+    store: Index,
+    client: LLMClient,
+    strategy: Strategy,
+    where: Mapping[str, Any] | None = None,
+    read: bool = True,
+) -> Trace:
+    """Search, rank, expand, pack and read; return every intermediate result.
+
+    ``strategy.top_k`` counts distinct values of ``strategy.unit`` (chunks, parents, sections, pages): the
+    search widens until it holds that many or the store is exhausted. ``where`` filters the search, so
+    expansion never sees a hit outside it. With ``read=False`` the model is not asked.
+
+    Raises:
+        ValueError: the question is blank, or ``strategy.order`` is unknown.
+        BudgetError: system text and question alone exceed ``strategy.budget``.
+    """
+    if not question.strip():
+        raise ValueError("question is blank: ask something")
+    if strategy.order not in ORDERS:
+        raise ValueError(f"order={strategy.order!r} is unknown: use one of {', '.join(ORDERS)}")
+    spans: list[StageSpan] = []
+    with stage("search", strategy=strategy.name) as span:
+        spans.append(span)
+        vector = client.embed([question])[0]
+        text = question if strategy.retrieval == "hybrid" else None
+
+        def search(top_k: int) -> list[Hit]:
+            return store.search(vector, top_k=top_k, text=text, where=where)
+
+        hits = rankers.widen(search, top_k=strategy.top_k, fetch=strategy.fetch, key=strategy.unit)
+    with stage("rank", hits=len(hits)) as span:
+        spans.append(span)
+        ranked = hits
+        if strategy.order == "rerank_expand":
+            ranked = rankers.rerank(hits, question=question, client=client)
+        ranked = rankers.first_units(ranked, top_k=strategy.top_k, key=strategy.unit)
+    with stage("expand", hits=len(ranked)) as span:
+        spans.append(span)
+        passages = strategy.expander(ranked, store)
+        if strategy.order == "expand_rerank":
+            passages = rankers.rerank_passages(passages, question=question, client=client)
+    with stage("pack", passages=len(passages), budget=strategy.budget) as span:
+        spans.append(span)
+        prompt = prompts.pack(question, passages, budget=strategy.budget)
+    answer = None
+    if read:
+        with stage("read", n_tokens=prompt.n_tokens) as span:
+            spans.append(span)
+            answer = client.answer(prompt)
+    return Trace(
+        question=question,
+        hits=tuple(hits),
+        ranked=tuple(ranked),
+        passages=tuple(passages),
+        prompt=prompt,
+        answer=answer,
+        seconds={span.name: span.seconds for span in spans},
+    )

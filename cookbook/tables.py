@@ -1,0 +1,57 @@
+"""Rows -> an aligned text table, the form that notebooks print and nbval compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def cell(value: Any) -> str:
+    """One value as text: floats to three decimals, missing values as a dash, the rest as it is.
+
+    >>> [cell(x) for x in (0.12345, 7, None, True, "page")]
+    ['0.123', '7', '-', 'yes', 'page']
+    """
+    if value is None or (isinstance(value, float) and value != value):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        # Adding 0.0 after rounding turns -0.000 into 0.000, so that two machines print the same bytes.
+        return f"{round(value, 3) + 0.0:.3f}"
+    return str(value)
+
+
+def table(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str] | None = None) -> str:
+    """Rows as text: a header, a rule, a line each; numbers to the right, words to the left.
+
+    Args:
+        rows: mappings with the same keys.
+        columns: which keys, in which order; by default those of the first row.
+
+    Raises:
+        ValueError: there are neither rows nor columns.
+
+    >>> print(table([{"radius": 1, "tokens": 66.0}, {"radius": 2, "tokens": 108.5}]))
+    radius   tokens
+    ---------------
+         1   66.000
+         2  108.500
+    """
+    if columns is None:
+        if not rows:
+            raise ValueError("rows is empty: give columns= to print a header alone")
+        columns = list(rows[0])
+    body = [[cell(row.get(name)) for name in columns] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in body), 0) for i, name in enumerate(columns)]
+    right = [
+        all(isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool) for row in rows)
+        for name in columns
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [text.rjust(w) if r else text.ljust(w) for text, w, r in zip(cells, widths, right, strict=True)]
+        return "  ".join(parts).rstrip()
+
+    head = line(list(columns))
+    return "\n".join([head, "-" * max(len(head), sum(widths) + 2 * (len(widths) - 1)), *map(line, body)])
