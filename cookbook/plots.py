@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 COLORS = {
     "hit": "#0072B2",
     "window": "#56B4E9",
-    "parent": "#E69F00",
+    "parent": "#D55E00",
     "page": "#009E73",
     "dropped": "#999999",
-    "gold": "#D55E00",
+    "gold": "#CC79A7",
 }
 SIZE_INCHES = (7.0, 3.0)
 DPI = 80
