@@ -1,0 +1,87 @@
+# make run    every notebook, executed offline into build/ (HTML pages with an index)
+# make test   unit tests, doctests, every notebook's stored output, the notebook guard
+# make lint   ruff and mypy
+# make lab    the notebooks in JupyterLab
+# make ask Q="How do I ...?"   one answer from a corpus (CORPUS=pandas unless told)
+# make notebooks   refresh the stored outputs in place; make bench   the speed comparison
+#
+# Each builds .venv first when it is missing. Another interpreter: make run PYTHON=/path/to/python3.12
+
+VENV = .venv
+PY = $(VENV)/bin/python
+CORPUS = pandas
+# What stands after Q= reaches the program as it was typed, dollar signs and quotes included.
+export COOKBOOK_QUESTION := $(value Q)
+# Certificates of the system, so that uv works behind a proxy that pip works behind.
+export UV_SYSTEM_CERTS = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test lint lab ask notebooks bench lock clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.full
+	$(PY) -m cookbook run
+
+test: $(VENV)/.full
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+lint: $(VENV)/.full
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+lab: $(VENV)/.full
+	$(PY) -m jupyter lab notebooks
+
+ask: $(VENV)/.ask
+	@test -n "$$COOKBOOK_QUESTION" || { echo 'Give a question: make ask Q="How do I ...?"' >&2; exit 2; }
+	@$(PY) -m cookbook ask "$$COOKBOOK_QUESTION" --corpus "$(CORPUS)"
+
+notebooks: $(VENV)/.full
+	$(PY) -m cookbook run --in-place
+
+bench: $(VENV)/.bench
+	$(PY) benchmarks/chunking.py
+
+# Pins for every system and Python at once; only addresses of no index are written.
+lock: $(VENV)/.python
+	$(PY) -m pip install --quiet 'uv>=0.9'
+	$(PY) -m uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
+	  --all-extras --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build
+
+# The first Python 3.11, 3.12 or 3.13 that can build an environment.
+$(VENV)/.python:
+	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	    2>/dev/null || continue; \
+	  echo "Building $(VENV) with $$("$$python" --version)"; \
+	  "$$python" -m venv --clear $(VENV) || exit 1; \
+	  touch $@; exit 0; \
+	done; \
+	echo "Python 3.11, 3.12 or 3.13 with its venv module is needed, and none was found." >&2; \
+	echo "python3 here is: $$(python3 --version 2>&1)" >&2; \
+	echo "Install one, or name it: make run PYTHON=/path/to/python3.12" >&2; \
+	exit 1
+
+# $(call install,WHAT): into .venv at the versions of the lock; uv takes a third of pip's time.
+define install
+	@$(PY) -m uv --version >/dev/null 2>&1 || $(PY) -m pip install --quiet -c requirements.lock uv \
+	  || echo "uv is not to be had here: pip installs, which takes longer" >&2
+	@echo "Installing $(1) at the versions of requirements.lock"
+	@$(PY) -m uv pip install --python $(PY) --link-mode copy --compile-bytecode -c requirements.lock -e '$(1)' \
+	  || $(PY) -m pip install -c requirements.lock -e '$(1)'
+	@touch $@
+endef
+
+$(VENV)/.ask: $(VENV)/.python pyproject.toml requirements.lock
+	$(call install,.)
+
+$(VENV)/.full: $(VENV)/.python pyproject.toml requirements.lock
+	$(call install,.[notebooks,test])
+
+$(VENV)/.bench: $(VENV)/.python pyproject.toml requirements.lock
+	$(call install,.[bench])
