@@ -55,7 +55,7 @@ clean:
 
 # The first Python 3.11, 3.12 or 3.13 that can build an environment.
 $(VENV)/.python:
-	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	    2>/dev/null || continue; \
 	  echo "Building $(VENV) with $$("$$python" --version)"; \
@@ -63,25 +63,30 @@ $(VENV)/.python:
 	  touch $@; exit 0; \
 	done; \
 	echo "Python 3.11, 3.12 or 3.13 with its venv module is needed, and none was found." >&2; \
-	echo "python3 here is: $$(python3 --version 2>&1)" >&2; \
+	echo "$(or $(PYTHON),python3) here: $$($(or $(PYTHON),python3) --version 2>&1)" >&2; \
 	echo "Install one, or name it: make run PYTHON=/path/to/python3.12" >&2; \
 	exit 1
 
-# $(call install,WHAT): into .venv at the versions of the lock; uv takes a third of pip's time.
+# Installs $(WHAT) at the versions of the lock: uv takes a third of pip's time. Bytecode is compiled
+# at once where many processes will start; a single question compiles what it imports.
 define install
 	@$(PY) -m uv --version >/dev/null 2>&1 || $(PY) -m pip install --quiet -c requirements.lock uv \
 	  || echo "uv is not to be had here: pip installs, which takes longer" >&2
-	@echo "Installing $(1) at the versions of requirements.lock"
-	@$(PY) -m uv pip install --python $(PY) --link-mode copy --compile-bytecode -c requirements.lock -e '$(1)' \
-	  || $(PY) -m pip install -c requirements.lock -e '$(1)'
+	@echo "Installing $(WHAT) at the versions of requirements.lock"
+	@$(PY) -m uv pip install --python $(PY) --link-mode copy $(COMPILE) -c requirements.lock -e '$(WHAT)' \
+	  || $(PY) -m pip install -c requirements.lock -e '$(WHAT)'
 	@touch $@
 endef
 
+$(VENV)/.ask: WHAT = .
 $(VENV)/.ask: $(VENV)/.python pyproject.toml requirements.lock
-	$(call install,.)
+	$(install)
 
+$(VENV)/.full: WHAT = .[notebooks,test]
+$(VENV)/.full: COMPILE = --compile-bytecode
 $(VENV)/.full: $(VENV)/.python pyproject.toml requirements.lock
-	$(call install,.[notebooks,test])
+	$(install)
 
+$(VENV)/.bench: WHAT = .[bench]
 $(VENV)/.bench: $(VENV)/.python pyproject.toml requirements.lock
-	$(call install,.[bench])
+	$(install)
