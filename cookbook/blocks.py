@@ -1,0 +1,136 @@
+"""Markdown text in -> Blocks out: headings, paragraphs, list items, code, table rows, that tile the text.
+
+The parser is pulldown-cmark (package ``pyromark``); plain text is read as Markdown too, where blank
+lines part paragraphs. A block starts at the start of a line and runs to the next block's start, so
+that joining the blocks gives the text back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_FRONT_MATTER = re.compile(r"---[ \t]*(?:\r\n?|\n)(?=\S)(?:[^\r\n]*(?:\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)")
+_LIST_MARKERS = re.compile(r"(?:[\s>]*(?:[-+*]|\d{1,9}[.)]))+\s*")
+
+# How the parser's leaf blocks are called here; a dict tag (heading, code) is told by its key.
+_LEAVES = {
+    "Paragraph": "paragraph",
+    "Item": "item",
+    "TableHead": "table_head",
+    "TableRow": "table_row",
+    "HtmlBlock": "html",
+}
+
+
+class Block(NamedTuple):
+    """A stretch ``text[start:end]`` of one kind, white space after it included.
+
+    ``kind`` is ``front_matter``, ``heading``, ``paragraph``, ``item`` (the first block of a list item),
+    ``code``, ``table_head`` (with the delimiter row), ``table_row``, ``html`` or ``rule``. Only a heading
+    outside quotes and lists has a ``level`` (1 to 6) and a ``title`` (without markup).
+    """
+
+    start: int
+    end: int
+    kind: str
+    level: int = 0
+    title: str = ""
+
+
+def blocks(text: str) -> list[Block]:
+    r"""The blocks of a text, in order and without gaps; white space before the first belongs to it.
+
+    YAML front matter counts only at the very start; link definitions count as paragraphs.
+
+    >>> text = "# Pump\n\nIt leaks.\n\n- seal\n- valve\n"
+    >>> [(block.kind, text[block.start : block.end]) for block in blocks(text)]
+    [('heading', '# Pump\n\n'), ('paragraph', 'It leaks.\n\n'), ('item', '- seal\n'), ('item', '- valve\n')]
+    """
+    if not text:
+        return []
+    body_start = 1 if text[0] == "\ufeff" else 0
+    leaves: list[tuple[int, str, int, str]] = []
+    if front_matter := _FRONT_MATTER.match(text, body_start):
+        leaves.append((0, "front_matter", 0, ""))
+        body_start = front_matter.end()
+    leaves += _leaves(text[body_start:], body_start)
+
+    # Move each start to the start of its line; one line starts one block only. Whatever the parser
+    # calls a block but Python calls blank (a lone form feed) stays with the block before it.
+    tiles: list[Block] = []
+    has_returns = "\r" in text
+    start, kind, level, title = 0, "", 0, ""
+    for leaf_start, leaf_kind, leaf_level, leaf_title in leaves:
+        line = text.rfind("\n", start, leaf_start) + 1
+        if has_returns:
+            line = max(line, text.rfind("\r", start, leaf_start) + 1)
+        if kind == "item" and leaf_kind != "item" and _LIST_MARKERS.fullmatch(text, start, leaf_start):
+            if leaf_kind in ("code", "table_head"):
+                kind = leaf_kind
+            continue
+        if kind:
+            if line <= start:
+                continue
+            if not text[start:line].isspace():
+                tiles.append(Block(start, line, kind, level, title))
+                start = line
+        kind, level, title = leaf_kind, leaf_level, leaf_title
+    if tiles and text[start:].isspace():
+        start, _, kind, level, title = tiles.pop()
+    tiles.append(Block(start, len(text), kind or "paragraph", level, title))
+    return tiles
+
+
+def _leaves(text: str, offset: int) -> list[tuple[int, str, int, str]]:
+    """Start (in characters, plus the offset), kind, level and title of what the parser finds."""
+    from pyromark import Options, events_with_range, reference_definitions
+
+    options = Options.ENABLE_TABLES
+    leaves: list[tuple[int, str, int, str]] = []
+    container_end = 0  # of the outermost quote or list
+    in_heading = False
+    title: list[str] = []
+    for event, place in events_with_range(text, options=options):
+        if "Start" in event:  # a str (a line break, a rule) never holds this word
+            tag = event["Start"]
+            if isinstance(tag, str):
+                if tag in _LEAVES:
+                    leaves.append((place["start"], _LEAVES[tag], 0, ""))
+            elif "Heading" in tag:
+                if place["start"] < container_end:
+                    leaves.append((place["start"], "paragraph", 0, ""))
+                else:
+                    leaves.append((place["start"], "heading", int(tag["Heading"]["level"][1]), ""))
+                    in_heading = True
+            elif "CodeBlock" in tag:
+                leaves.append((place["start"], "code", 0, ""))
+            elif "List" in tag or "BlockQuote" in tag:
+                container_end = max(container_end, place["end"])
+        elif in_heading:
+            if isinstance(event, str):
+                title.append(" ")
+            elif "Text" in event or "Code" in event:
+                title.append(event.get("Text") or event.get("Code"))
+            elif "End" in event and "Heading" in event["End"]:
+                leaves[-1] = (*leaves[-1][:3], " ".join("".join(title).split()))
+                title.clear()
+                in_heading = False
+        elif event == "Rule":
+            leaves.append((place["start"], "rule", 0, ""))
+    if "]:" in text:
+        definitions = reference_definitions(text, options=options).values()
+        leaves += [(definition["span"]["start"], "paragraph", 0, "") for definition in definitions]
+        leaves.sort()
+    if text.isascii():
+        return [(start + offset, *rest) for start, *rest in leaves] if offset else leaves
+
+    # The parser counts bytes; decode the stretch between two starts to count its characters.
+    data = text.encode()
+    counted: list[tuple[int, str, int, str]] = []
+    n_bytes, n_characters = 0, offset
+    for start, kind, level, heading_title in leaves:
+        n_characters += len(data[n_bytes:start].decode())
+        n_bytes = start
+        counted.append((n_characters, kind, level, heading_title))
+    return counted

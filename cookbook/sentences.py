@@ -1,0 +1,221 @@
+"""Text in -> sentence spans out, cut inside the blocks of the page and never across them.
+
+Prose is cut by ``nupunkt`` (abbreviations, initials, ellipses, quotes) and by rules of this module for
+scripts that put no space after a sentence, for logs, and for lines that begin a turn or a bullet. A
+heading, a table row and the front matter are one sentence each; code is cut at blank lines.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from .blocks import Block, blocks
+from .tokens import DEFAULT_ENCODING, TokenMap
+from .types import Document, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_WORD = re.compile(r"\w")
+_BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)\s*")
+_LINE_END = re.compile(r"\r\n?|\n")
+
+# What may end a sentence inside a block: a terminator, closing marks, white space, more text.
+_CANDIDATE = re.compile(r"[.!?\u2026](?:[^\w\s]|_)*+\s+\S")
+# A word longer than this holds no sentence end with a space; nupunkt's time is quadratic in it.
+_GIANT_WORD = re.compile(r"(?<!\S)\S{400,}")
+_CLOSING_UNDERSCORES = re.compile(r"(?<=[.!?\u2026])_+(?=\s)")
+
+# Terminators that need no space after them (Unicode's Sentence_Terminal outside Latin script, and ASCII
+# marks before CJK text), then closing brackets and quotes. A full stop between digits is a decimal
+# point; a comma or a Japanese quoting particle after the bracket carries the sentence on.
+_STOPS = (
+    "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u104a\u104b\u1362\u1367"
+    "\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8-\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1c3b"
+    "\u1c3c\u1c7e\u1c7f\u3002\ua4ff\ua60e\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f"
+    "\uaaf0\uaaf1\uabeb\ufe12\ufe15\ufe16\uff01\uff1f\uff61"
+)
+_CLOSERS = "\u300d\u300f\u3011\u300b\u3009\u3015\u3017\u3019\uff09\uff3d\uff5d\uff63\ufe42\ufe44\u201d\u2019\"')\\]"
+_OTHER_SCRIPT = re.compile("[\u0530-\u1fff\u2c00-\uffff]")
+_UNSPACED = re.compile(
+    rf"(?:[{_STOPS}]|(?<!\d)\uff0e|\uff0e(?!\d)|[!?](?=[\u3040-\u30ff\u3400-\u9fff]))"
+    rf"[{_STOPS}\uff0e!?]*+(?:[{_CLOSERS}]++(?!\s*(?:\u3068|\u3063\u3066)))?+\s*+"
+    rf"(?![{_STOPS}{_CLOSERS}\u3001\u060c,\uff0c\uff1b;\uff1a:\u2026\u200d\ufe0e\ufe0f])"
+)
+
+# A mark inside quotes ends no sentence when its speaker follows: "Ready?" Ana asked.
+_QUOTES = "\"'\u201d\u2019\u00bb"
+_SPEECH_TAG = re.compile(
+    r"(?:I|(?:The\s+|[A-Z][\w.\u2019'-]*\s+){0,3}[\w\u2019'-]+)\s+"
+    r"(?:said|says|asked|asks|answered|replied|cried|shouted|yelled|whispered|murmured|muttered|exclaimed|"
+    r"called|added|wondered|demanded|snapped|screamed|laughed|sighed|insisted|repeated|begged|continued)\b"
+)
+
+# Lines that begin a record of a log, or a frame of a stack trace. A bare level needs a second such line.
+# (These patterns look for the line end before the line: a literal first character makes them fast.)
+_TIME = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)"
+_LOG_LINE = re.compile(
+    r"\n[ \t]*(?:"
+    rf"[\[(<]?(?:\d{{4}}[-/.]\d\d[-/.]\d\d|[A-Z][a-z]{{2}}[ \t]+\d{{1,2}})[T \t,:]+{_TIME}"
+    rf"|[\[(]?{_TIME}\S*[ \t]+[\[(]?{_LEVEL}\b|[\[(<]{_LEVEL}[\])>]"
+    r"|at [\w$.<>/]+\(|at \S+:\d+|File \"[^\"\r\n]+\", line \d|Traceback \(most recent"
+    r"|Caused by: |Exception in thread |\.\.\. \d+ more|thread '[^'\r\n]*' panicked at"
+    rf"|(?P<level>{_LEVEL})(?=[ \t:|]))"
+)
+# Lines that begin a turn of a dialogue, a labelled entry or a bullet that Markdown does not know.
+_ENTRY_LINE = re.compile(
+    rf"\n[ \t]*(?:[\u2022\u2023\u25e6\u25aa\u25cf\u2013\u2014]\s|[\[(]?{_TIME}[\])]?[ \t]"
+    r"|(?:\*\*)?[A-Z][\w.\u2019'-]*(?: [A-Z0-9(][\w.)\u2019'-]*){0,2}:(?:\*\*)?[ \t]+\S)"
+)
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    r"""Half-open spans of the sentences of a Markdown or plain text; joined they give the text back.
+
+    White space after a sentence belongs to it. No span crosses a block, and none is blank unless the
+    whole text is.
+
+    >>> text = "# Kiln\n\nAsk Dr. Varga. See Fig. 4.\n"
+    >>> [text[start:end] for start, end in sentence_spans(text)]
+    ['# Kiln\n\n', 'Ask Dr. Varga. ', 'See Fig. 4.\n']
+    """
+    return [span for block in blocks(text) for span in split_block(text, block)]
+
+
+def split_block(text: str, block: Block) -> list[tuple[int, int]]:
+    """The sentences of one block of the text; they tile the block.
+
+    >>> split_block("Stop! Wait.", Block(0, 11, "paragraph"))
+    [(0, 6), (6, 11)]
+    """
+    start, end, kind = block[:3]
+    if kind in ("paragraph", "item"):
+        borders = _prose_borders(text[start:end])
+    elif kind == "code":
+        borders = [match.end() for match in _BLANK_LINE.finditer(text, start, end)]
+        borders = [border - start for border in borders]
+    elif kind == "html":
+        piece = text[start:end]
+        borders = sorted({*_prose_borders(piece), *(match.end() for match in _BLANK_LINE.finditer(piece))})
+    else:
+        return [(start, end)]
+    if not borders:
+        return [(start, end)]
+    return list(pairwise(_with_words(text, start, [start + border for border in borders], end)))
+
+
+def sentences(
+    document: Document,
+    *,
+    max_tokens: int | None = None,
+    encoding: str = DEFAULT_ENCODING,
+    tokens: TokenMap | None = None,
+) -> list[Span]:
+    """The sentences of a document; with ``max_tokens``, longer ones are cut at words, then graphemes.
+
+    Args:
+        max_tokens: largest size of a span, at least 4 (one code point can take 4 tokens).
+        encoding: the tokenizer that counts.
+        tokens: the document's own map, when the caller has one already.
+
+    Returns:
+        Spans in order. They tile the text, except that under a cap a stretch of white space too long to
+        stay with a word is left out.
+
+    >>> page = Document(doc_id="kiln", title="Kiln", text="Heat slowly. Then wait for two whole days.")
+    >>> [page.text[span.start : span.end] for span in sentences(page, max_tokens=5)]
+    ['Heat slowly. ', 'Then wait for two ', 'whole days.']
+    """
+    text = document.text
+    spans: Iterable[tuple[int, int]] = sentence_spans(text)
+    if max_tokens is not None:
+        if max_tokens < 4:
+            raise ValueError(f"max_tokens={max_tokens} must be at least 4")
+        counter = tokens if tokens is not None else TokenMap(text, encoding=encoding)
+        spans = (
+            piece for start, end in spans for piece in cut_span(counter, start, end, max_tokens=max_tokens)
+        )
+    return [Span(doc_id=document.doc_id, start=start, end=end) for start, end in spans]
+
+
+def cut_span(tokens: TokenMap, start: int, end: int, *, max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Pieces of ``tokens.text[start:end]`` of at most ``max_tokens`` tokens, cut before words if possible.
+
+    >>> list(cut_span(TokenMap("red green blue"), 0, 14, max_tokens=4))
+    [(0, 14)]
+    """
+    text = tokens.text
+    while start < end:
+        if (end - start <= max_tokens and text[start:end].isascii()) or tokens.count(start, end) <= max_tokens:
+            stop = end
+        else:
+            stop = tokens.cut(start, end, max_tokens)
+            # Back to the start of a word, unless that leaves nothing but white space.
+            word = stop
+            while word > start and not text[word - 1].isspace():
+                word -= 1
+            if not text[start:word].isspace() and word > start:
+                stop = word
+        if not text[start:stop].isspace():
+            yield start, stop
+        start = stop
+
+
+def _prose_borders(piece: str) -> list[int]:
+    """Where a new sentence begins inside a paragraph, in order."""
+    log_start = len(piece)
+    lines = "\n" + piece  # so that an offset of a line end in it is that of the line in the piece
+    records = list(_LOG_LINE.finditer(lines))
+    if len(records) > 1 or (records and records[0]["level"] is None):
+        log_start = records[0].start()
+    borders = set[int]()
+    if _CANDIDATE.search(piece, 0, log_start):
+        borders.update(_latin_borders(piece[:log_start]))
+    if not piece.isascii() and _OTHER_SCRIPT.search(piece):
+        borders.update(match.end() for match in _UNSPACED.finditer(piece, 0, log_start))
+    entries = [match.start() for match in _ENTRY_LINE.finditer(lines, 0, log_start)]
+    if len(entries) > 1:
+        borders.update(entries)
+    if log_start < len(piece):
+        borders.add(log_start)
+        borders.update(match.end() for match in _LINE_END.finditer(piece, log_start))
+    borders.difference_update((0, len(piece)))
+    return sorted(borders)
+
+
+def _latin_borders(piece: str) -> Iterator[int]:
+    """Borders that nupunkt finds at white space, less those between a quotation and its speaker."""
+    from nupunkt import sent_spans
+
+    masked = piece
+    if len(piece) > 400:
+        masked = _GIANT_WORD.sub(lambda match: "x" * len(match[0]), masked)
+    if "_" in piece:
+        masked = _CLOSING_UNDERSCORES.sub(lambda match: "*" * len(match[0]), masked)
+    for border, _ in sent_spans(masked)[1:]:
+        last = border - 1
+        if not piece[last].isspace():
+            continue
+        while piece[last].isspace():
+            last -= 1
+        if piece[last] in _QUOTES and piece[last - 1] in "!?\u2026":
+            if piece[border].islower() or _SPEECH_TAG.match(piece, border):
+                continue
+        yield border
+
+
+def _with_words(text: str, start: int, borders: list[int], end: int) -> list[int]:
+    """The borders from start to end, less those that part off a piece without a letter or digit.
+
+    Such a piece (dots, a bracket, an emoji) joins the sentence before it, the first one the next.
+    """
+    kept = [start]
+    for border in [*borders, end]:
+        if _WORD.search(text, kept[-1], border) or len(kept) == 1 and border == end:
+            kept.append(border)
+        elif len(kept) > 1:
+            kept[-1] = border
+    return kept
