@@ -24,11 +24,11 @@ _GRID = re.compile(r"\+[-=+]+\+\s*$")
 _SIMPLE = re.compile(r"=+( +=+)+\s*$")
 _ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:\s*,\s*\*{0,2}[\w.]+)*)\s+:(?:\s+(.*))?$")
 _INLINE = re.compile(
-    r"``(?P<literal>.+?)``(?!`)"
-    r"|:(?P<role>[\w:+-]+):`(?P<content>[^`]+)`"
-    r"|`(?P<text>[^`<]+?)\s*<(?P<url>[^>`]+)>`__?"
-    r"|`(?P<name>[^`]+)`__?(?!\w)"
-    r"|`(?P<default>[^`]+)`"
+    r"(?<![\w`])``(?P<literal>.+?)``(?!`)"
+    r"|:(?P<role>[\w:+-]+):`{1,2}(?P<content>[^`]+)`{1,2}"
+    r"|(?<!\w)`(?P<text>[^`<]+?)\s*<(?P<url>[^>`]+)>`__?"
+    r"|(?<!\w)`(?P<name>[^`]+)`__?(?!\w)"
+    r"|(?<!\w)`(?P<default>[^`]+)`"
     r"|\[#?(?P<note>\w+)\]_(?!\w)"
     r"|\\(?P<space> )"
 )
@@ -274,7 +274,7 @@ def _inline(text: str, targets: dict[str, str]) -> str:
             name = titled[1] if titled else content.lstrip("!")
             return f"`{name.rpartition('.')[2] if name.startswith('~') else name.lstrip('.')}`"
         if match["url"]:
-            return f"[{match['text']}]({match['url']})"
+            return f"[{match['text']}]({''.join(match['url'].split())})"  # wrapped in the source
         if name := match["name"]:
             url = targets.get(name.lower())
             return f"[{name}]({url})" if url else name

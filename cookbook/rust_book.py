@@ -68,7 +68,7 @@ def clean(text: str) -> str:
     Comments, ``{{#include}}``-like lines and the code blocks they leave empty go; a ``<Listing>`` tag
     leaves its number, file name and caption, which readers of the built book see.
 
-    >>> print(clean("<!-- old -->\\n# A\\n\\n```rust\\n{{#include a.rs}}\\n```\\n\\n[x][y]<!-- ignore -->.\\n"))
+    >>> print(clean("<!-- x -->\\n# A\\n\\n```rust\\n{{#include a.rs}}\\n```\\n\\n[x][y]<!-- ignore -->.\\n"))
     # A
     <BLANKLINE>
     [x][y].
