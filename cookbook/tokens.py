@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from .errors import MissingDataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tiktoken import Encoding
 
 DEFAULT_ENCODING = "cl100k_base"
@@ -115,10 +117,17 @@ def _byte_lengths(encoding: str) -> Any:
     import numpy as np
 
     enc = get_encoding(encoding)
+    ranks = enc._mergeable_ranks
     lengths = np.zeros(enc.n_vocab, dtype=np.int32)
-    for text in enc.token_byte_values():
-        lengths[enc.encode_single_token(text)] = len(text)
+    lengths[np.fromiter(ranks.values(), np.int32, len(ranks))] = np.fromiter(map(len, ranks), np.int32)
     return lengths
+
+
+@lru_cache(maxsize=8)
+def _word_counter(encoding: str) -> Callable[[str], int]:
+    """A function that counts short texts and remembers the last ones: first words repeat."""
+    encode = get_encoding(encoding).encode_ordinary
+    return lru_cache(maxsize=8192)(lambda text: len(encode(text)))
 
 
 def grapheme_border(text: str, start: int, end: int) -> int:
@@ -132,8 +141,9 @@ def grapheme_border(text: str, start: int, end: int) -> int:
     before, after = text[end - 1], text[end]
     if before.isascii() and after.isascii():
         return end - 1 if before == "\r" and after == "\n" else end
-    import regex
     import unicodedata
+
+    import regex
 
     # Two characters tell whether there is a border between them, except after a mark, a joiner or a
     # flag's letter: then the clusters are read from the start.
@@ -163,24 +173,25 @@ class TokenMap:
     (13, 6, 'The kiln holds nine trays')
     """
 
-    __slots__ = ("_ascii", "_encode", "_ends", "_line_ends", "_rough", "text")
+    __slots__ = ("_ascii", "_count_word", "_encode", "_ends", "_line_ends", "_rough", "text")
 
     def __init__(self, text: str, *, encoding: str = DEFAULT_ENCODING) -> None:
         enc = get_encoding(encoding)
         self.text = text
         self._ascii = text.isascii()
         self._encode = enc.encode_ordinary
+        self._count_word = _word_counter(encoding)
         # Older encodings have no rule of their own for line ends: only spaces are sure there.
         self._line_ends = r"\s*[\r\n]" in enc._pat_str
         self._ends = array("i")
         self._rough: list[tuple[int, int]] = []
-        start = 0
+        start, sure_start = 0, True
         while start < len(text):
-            end, sure = self._segment_end(start)
-            if not sure or (self._rough and self._rough[-1][1] == start):
-                self._add_rough(start, end)
+            end, sure_end = self._segment_end(start)
+            if not (sure_start and sure_end):
+                self._rough.append((start, end))
             self._add(enc, start, end, _byte_lengths(encoding))
-            start = end
+            start, sure_start = end, sure_end
 
     def _segment_end(self, start: int) -> tuple[int, bool]:
         """Where to stop encoding, and whether a token surely ends there."""
@@ -193,11 +204,6 @@ class TokenMap:
         # A run without a border (one giant word): encoding it whole would take memory without bound,
         # so its token ends are only estimates, and slices of it are always encoded again.
         return end, False
-
-    def _add_rough(self, start: int, end: int) -> None:
-        if self._rough and self._rough[-1][1] == start:
-            start = self._rough.pop()[0]
-        self._rough.append((start, end))
 
     def _add(self, enc: Encoding, start: int, end: int, lengths: Any) -> None:
         import numpy as np
@@ -215,9 +221,15 @@ class TokenMap:
         """Number of tokens of the whole text (an estimate where it holds a word of 100,000 characters)."""
         return len(self._ends)
 
-    def end_of(self, index: int) -> int:
-        """The offset behind the last character that the first ``index + 1`` tokens touch."""
-        return self._ends[index]
+    def index(self, offset: int) -> int:
+        """How many tokens of the whole text end at or before the offset."""
+        return bisect_right(self._ends, offset)
+
+    def offset(self, index: int) -> int:
+        """Where the first ``index`` tokens of the whole text end (0 or its length when out of range)."""
+        if index <= 0:
+            return 0
+        return self._ends[index - 1] if index <= len(self._ends) else len(self.text)
 
     def _sure(self, place: int) -> bool:
         """Whether a token ends at this place however the text around it is cut."""
@@ -251,7 +263,7 @@ class TokenMap:
                 return len(self._encode(text[start:end]))
             if place >= end:
                 return len(self._encode(text[start:end]))
-            n_head = len(self._encode(text[start:place]))
+            n_head = self._count_word(text[start:place])
             while first < len(ends) and ends[first] == place:  # tokens that end inside one character
                 first += 1
         if end == size:
@@ -263,7 +275,7 @@ class TokenMap:
         while last > stop:
             place = ends[last - 1]
             if place < end and self._sure(place):
-                return n_head + last - first + len(self._encode(text[place:end]))
+                return n_head + last - first + self._count_word(text[place:end])
             last -= 1
         return len(self._encode(text[start:end]))
 
