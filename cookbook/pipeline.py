@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import chunkers, expanders, prompts, rankers
 from .tracing import StageSpan, stage
-from .types import Chunk, Document, Hit, Passage, Strategy, Trace
+from .types import Chunk, Document, Hit, Strategy, Trace
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .providers import LLMClient
 
+#: Texts a call of the embedder, and a step of the progress bar.
 BATCH = 512
+#: What happens between search and packing: nothing but expansion, or reranking before or after it.
+ORDERS = ("none", "rerank_expand", "expand_rerank")
 
 
 class Source(Protocol):
@@ -147,3 +148,56 @@ def ask(
         answer=answer,
         seconds={span.name: span.seconds for span in spans},
     )
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            name="window",
+            chunker=chunkers.sentence_window,
+            retrieval="hybrid",
+            order="rerank_expand",
+            expander=lambda hits, source: expanders.window(hits, documents=source.documents),
+            unit="chunk_id",
+            fetch=40,
+            top_k=8,
+            budget=2000,
+        ),
+        Strategy(
+            name="parent",
+            chunker=chunkers.parent_child,
+            retrieval="hybrid",
+            order="rerank_expand",
+            expander=lambda hits, source: expanders.parents(
+                hits, documents=source.documents, parents=source.parents
+            ),
+            unit="parent_id",
+            fetch=40,
+            top_k=4,
+            budget=4000,
+        ),
+        Strategy(
+            name="section",
+            chunker=chunkers.section_child,
+            retrieval="hybrid",
+            order="rerank_expand",
+            expander=lambda hits, source: expanders.sections(hits, documents=source.documents),
+            unit="section_id",
+            fetch=40,
+            top_k=8,
+            budget=2000,
+        ),
+        Strategy(
+            name="page",
+            chunker=chunkers.section_child,
+            retrieval="hybrid",
+            order="rerank_expand",
+            expander=lambda hits, source: expanders.whole_page(hits, documents=source.documents),
+            unit="doc_id",
+            fetch=40,
+            top_k=4,
+            budget=4000,
+        ),
+    )
+}
