@@ -1,0 +1,573 @@
+"""Chunks and their vectors in, a query vector -> Hits; documents and parents are kept beside them.
+
+Three engines, one behaviour: qdrant-client in memory, a Qdrant server by URL, and qdrant-edge (Qdrant's
+engine inside the process) in a folder. The same calls give the same ranking in each, because search is
+exact unless asked otherwise, vectors are brought to length 1 before they are stored, and ties are broken
+by id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from . import points as pt
+from .engines import EdgeEngine, Engine, MemoryEngine, QdrantEngine, Row
+from .errors import CookbookError, SettingsError, StoreClosedError, StoreError
+from .lexical import query_terms
+from .rankers import fuse
+from .types import Chunk, Document, Hit
+
+T = TypeVar("T")
+
+_META_ID = pt.point_id("settings", "settings")
+_CACHED_PAGES = 128
+_READ_AT_ONCE = 500
+# Both rankings are read this deep before they are fused, so that a larger top_k only adds hits.
+_FUSED_DEPTH = 100
+
+
+class Store(Protocol):
+    """What the pipeline needs from a store."""
+
+    def add(self, chunks: Sequence[Chunk], vectors: Any) -> None:
+        """Store chunks; row i of ``vectors`` belongs to chunk i."""
+
+    def search(
+        self,
+        vector: Any,
+        *,
+        top_k: int,
+        text: str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """The best ``top_k`` chunks for a query vector."""
+
+
+class _Backend:
+    """What all stores share; the engine is the only difference."""
+
+    def __init__(
+        self, name: str, make: Callable[[], Engine], dim: int | None, settings: Mapping[str, Any] | None
+    ) -> None:
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
+            raise ValueError(f"dim={dim!r} must be an integer of at least 1")
+        wanted = None if settings is None else json.loads(json.dumps(settings))
+        self._name = name
+        self._closed = False
+        try:
+            self._engine = make()
+        except CookbookError:
+            raise
+        except Exception as error:
+            raise StoreError(f"{name} cannot be opened: {error}") from error
+        try:
+            self._open(dim, wanted)
+        except BaseException:
+            self.close()
+            raise
+        self._documents: _Pages[Document] = _Pages(self, "document", "doc_id", pt.to_document)
+        self._parents: _Pages[Chunk] = _Pages(self, "parent", "chunk_id", pt.to_chunk)
+
+    def _open(self, dim: int | None, wanted: dict[str, Any] | None) -> None:
+        with self._using("open"):
+            found = self._engine.retrieve("pages", [_META_ID])
+            if not found and self._engine.has_chunks():
+                raise StoreError(f"{self._name} was not made by this package: choose another name")
+            meta = found[0] if found else {}
+            self._dim: int | None = meta.get("dim")
+            self._settings: dict[str, Any] | None = meta.get("settings")
+            if dim is not None and self._dim not in (None, dim):
+                raise pt.dimension_error(self._name, stored=self._dim or 0, given=dim)
+            if wanted is not None and wanted != self._settings:
+                if self._dim is not None and self._engine.has_chunks() and self._engine.count("chunks", {}):
+                    raise SettingsError(_settings_message(self._name, self._settings, wanted))
+                self._settings = wanted
+            self._record(self._dim or dim)
+
+    def _record(self, dim: int | None) -> None:
+        """Keep size and settings in the store itself, then make the table of chunks if it is missing."""
+        payload = {"record": "settings", "dim": dim, "settings": self._settings}
+        self._engine.upsert("pages", [pt.Point(_META_ID, payload, 0)])
+        if dim is not None and not self._engine.has_chunks():
+            self._engine.create_chunks(dim)
+        self._dim = dim
+        self._engine.flush()
+
+    @contextmanager
+    def _using(self, action: str) -> Iterator[None]:
+        """Refuse a closed store, and turn an engine's errors into errors that name the store."""
+        if self._closed:
+            raise StoreClosedError(f"{self._name} is closed: open it again before {action}")
+        try:
+            yield
+        except (CookbookError, ValueError):
+            raise
+        except Exception as error:
+            raise StoreError(f"{self._name}: {action} failed: {error}") from error
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """The pages, by ``doc_id``."""
+        return self._documents
+
+    @property
+    def parents(self) -> Mapping[str, Chunk]:
+        """The parents, by ``chunk_id``."""
+        return self._parents
+
+    @property
+    def dim(self) -> int | None:
+        """Size of the vectors; None before the first add where it was not given."""
+        return self._dim
+
+    @property
+    def settings(self) -> Mapping[str, Any] | None:
+        """The chunker and settings that the collection was built with, as given when it was made."""
+        return self._settings
+
+    def add(
+        self,
+        chunks: Sequence[Chunk] | Sequence[str],
+        vectors: Any,
+        *,
+        ids: Sequence[pt.Id] | None = None,
+        documents: Sequence[Document] = (),
+        parents: Sequence[Chunk] = (),
+    ) -> None:
+        """Store chunks with their vectors.
+
+        What is stored under a known id is replaced, so adding again repeats nothing. A document in
+        ``documents`` is replaced as a whole: what its earlier version had more is removed after the new
+        version is written. Everything is checked before anything is written. Where an engine fails half
+        way, documents come over one by one: each has its new or its old version (one of more than 1,000
+        chunks may have both), and the same call again completes the work.
+
+        The short form ``add(texts, vectors, ids=ids)`` stores bare texts; a hit then has the id as
+        ``chunk_id`` and as ``doc_id``, and no metadata.
+
+        Args:
+            vectors: Array or lists, (n, dim); brought to length 1.
+
+        Raises:
+            ValueError: rows and chunks differ in number, a vector is zero or not finite, an id is
+                repeated or of another type than text or number.
+            DimensionError: the vectors have another size than the collection's.
+            StoreError: one document id in two corpora, a chunk above 16 MiB, or the engine failed.
+        """
+        with self._using("add"):
+            payloads = _payloads(chunks, ids)
+            dim = self._dim
+            if dim is None and payloads and len(vectors):
+                dim = int(np.size(vectors[0]))
+            rows = pt.unit_rows(vectors, dim=dim or 0, n_rows=len(payloads), collection=self._name)
+            work = _work(payloads, rows, documents, parents)
+            if self._dim is None and dim is not None:
+                self._record(dim)
+            self._write(work, {pt.encode_id(document.doc_id, "doc_id") for document in documents})
+            self._engine.flush()
+
+    def _write(self, work: Mapping[str, _Pieces], replaced: set[str]) -> None:
+        stale = self._stored(work)
+        for doc_id, pieces in work.items():
+            corpora = pieces.corpora | {corpus for _, _, corpus in stale[doc_id] if corpus is not None}
+            if len(corpora) > 1:
+                names = " and ".join(repr(corpus) for corpus in sorted(corpora))
+                raise StoreError(
+                    f"{self._name}: document {doc_id!r} belongs to the corpora {names}; hits name documents "
+                    "by doc_id alone, so rename one, or keep each corpus in a collection of its own"
+                )
+        n_written, n_total = 0, sum(len(pieces.chunks) for pieces in work.values())
+        try:
+            for group in _groups(work):
+                for table in ("chunks", "pages"):
+                    points = [point for doc_id in group for point in getattr(work[doc_id], table)]
+                    for batch in pt.batches(points):
+                        self._engine.upsert(table, batch)
+                        n_written += len(batch) if table == "chunks" else 0
+                for table in ("chunks", "pages"):
+                    old = {
+                        key
+                        for doc_id in group
+                        if doc_id in replaced
+                        for where, key, _ in stale[doc_id]
+                        if where == table
+                    }
+                    old -= {point.id for doc_id in group for point in getattr(work[doc_id], table)}
+                    self._delete(table, sorted(old))
+        except Exception as error:
+            raise StoreError(
+                f"{self._name}: writing failed after {n_written:,} of {n_total:,} chunks: {error}; "
+                "the same call again completes it and repeats nothing"
+            ) from error
+        finally:
+            self._pages_changed()
+
+    def _stored(self, doc_ids: Iterable[str]) -> dict[str, list[tuple[str, str, str | None]]]:
+        """Table, point id and corpus of all that is stored of some documents."""
+        stored: dict[str, list[tuple[str, str, str | None]]] = {doc_id: [] for doc_id in doc_ids}
+        where = {"doc_id": list(stored)}
+        for table in ("chunks", "pages") if self._dim is not None else ("pages",):
+            if stored and self._engine.count(table, {}):
+                for key, payload in self._engine.scroll(table, where, ("doc_id", "corpus")):
+                    stored[payload["doc_id"]].append((table, key, payload.get("corpus")))
+        return stored
+
+    def _delete(self, table: str, keys: Sequence[str]) -> None:
+        for start in range(0, len(keys), pt.MAX_BATCH_POINTS):
+            self._engine.delete(table, keys[start : start + pt.MAX_BATCH_POINTS])
+
+    def _pages_changed(self) -> None:
+        for pages in (self._documents, self._parents):
+            pages.forget()
+
+    def delete(self, doc_id: pt.Id) -> int:
+        """Remove a document with its chunks and parents; return the number of chunks removed."""
+        with self._using("delete"):
+            stored_id = pt.encode_id(doc_id, "doc_id")
+            stored = self._stored([stored_id])[stored_id]
+            for table in ("chunks", "pages"):
+                self._delete(table, [key for where, key, _ in stored if where == table])
+            self._engine.flush()
+            self._pages_changed()
+        return sum(table == "chunks" for table, _, _ in stored)
+
+    def search(
+        self,
+        vector: Any,
+        *,
+        top_k: int,
+        text: str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """The best ``top_k`` chunks (fewer when there are fewer), best first, equal scores by id.
+
+        Without ``text`` the score is the cosine. With it, the cosine ranking is fused with the BM25
+        ranking of the text, and the score is the fused one.
+
+        Args:
+            where: Field of a chunk (``corpus``, ``doc_id``, ``kind``, ``section_id`` ...) to the value,
+                or the list of values, that it must have.
+        """
+        if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
+            raise ValueError(f"top_k={top_k!r} must be an integer of at least 1")
+        wanted = pt.normal_where(where)
+        with self._using("search"):
+            if self._dim is None:
+                return []
+            query = pt.unit_rows([vector], dim=self._dim, n_rows=1, collection=self._name, name="query")[0]
+            if not all(wanted.values()) or not (n_chunks := self._engine.count("chunks", {})):
+                return []
+            depth = min(int(top_k) if text is None else max(2 * int(top_k), _FUSED_DEPTH), n_chunks)
+            hits = _ranked(lambda n: self._engine.dense(query, n, wanted), depth, n_chunks, "dense")
+            if text is not None and (terms := query_terms(text)).indices:
+                lexical = _ranked(
+                    lambda n: self._engine.lexical(terms, n, wanted), depth, n_chunks, "lexical"
+                )
+                hits = fuse(hits, lexical)[: int(top_k)]
+        return [pt.with_given_ids(hit) for hit in hits]
+
+    def get(self, chunk_id: pt.Id) -> Chunk | None:
+        """The chunk of an id, None where there is none."""
+        with self._using("get"):
+            key = pt.point_id(pt.encode_id(chunk_id, "chunk_id"))
+            found = self._engine.retrieve("chunks", [key]) if self._dim is not None else []
+        return pt.to_chunk(found[0]) if found else None
+
+    def count(self) -> int:
+        """Number of chunks."""
+        with self._using("count"):
+            return self._engine.count("chunks", {}) if self._dim is not None else 0
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """The chunks in the order of document ids, and inside a document in reading order."""
+        with self._using("iteration"):
+            order = []
+            if self._dim is not None:
+                fields = ("doc_id", "start", "chunk_id")
+                order = [
+                    (payload["doc_id"], payload.get("start", 0), payload["chunk_id"], key)
+                    for key, payload in self._engine.scroll("chunks", {}, fields)
+                ]
+            order.sort()
+        for start in range(0, len(order), _READ_AT_ONCE):
+            with self._using("iteration"):
+                part = order[start : start + _READ_AT_ONCE]
+                found = self._engine.retrieve("chunks", [key for *_, key in part])
+                payloads = {payload["chunk_id"]: payload for payload in found}
+            for _, _, chunk_id, _ in part:
+                if chunk_id in payloads:
+                    yield pt.to_chunk(payloads[chunk_id])
+
+    def close(self) -> None:
+        """Let go of the files or the connection; closing again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"dim={self._dim}"
+        return f"<{type(self).__name__} {self._name}, {state}>"
+
+
+class QdrantBackend(_Backend):
+    """A collection in qdrant-client's memory, or on a Qdrant server or cluster.
+
+    In memory each store is its own and is gone when it is dropped. Search there is exact and reads every
+    vector: good for tens of thousands of chunks (a filter costs most, about 15 microseconds a chunk).
+    Use a folder (``EdgeBackend``) or a server for more.
+
+    Args:
+        dim: Size of the vectors; None takes the collection's, or that of the first vectors added.
+        location: ``:memory:`` or a URL; None takes ``QDRANT_URL``, or memory when that is not set.
+        api_key: For a server; None takes ``QDRANT_API_KEY``.
+        settings: What the collection is built with (chunker, sizes, embedder), as JSON values; a
+            collection with chunks that was built with others is refused.
+        exact: Whether a server compares every vector; False takes its graph, faster and approximate.
+
+    >>> store = QdrantBackend("toy", dim=2, location=":memory:")
+    >>> store.add(["red", "blue"], [[1, 0], [0, 1]], ids=["r", "b"])
+    >>> [(hit.chunk_id, hit.score) for hit in store.search([3, 4], top_k=2)]
+    [('b', 0.8), ('r', 0.6)]
+    """
+
+    def __init__(
+        self,
+        collection: str,
+        dim: int | None = None,
+        *,
+        location: str | None = None,
+        api_key: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        exact: bool = True,
+    ) -> None:
+        if not collection:
+            raise ValueError(f"collection={collection!r} must be a name")
+        place = location or os.environ.get("QDRANT_URL") or ":memory:"
+
+        def make() -> Engine:
+            if place == ":memory:":
+                return MemoryEngine(collection)
+            from qdrant_client import QdrantClient
+
+            key = api_key or os.environ.get("QDRANT_API_KEY") or None
+            client = QdrantClient(url=place, api_key=key, check_compatibility=False)
+            return QdrantEngine(client, collection, exact=exact)
+
+        where = "in memory" if place == ":memory:" else f"at {place}"
+        super().__init__(f"collection {collection!r} {where}", make, dim, settings)
+
+
+class EdgeBackend(_Backend):
+    """A collection in a folder, kept by Qdrant's own engine in this process.
+
+    One opener at a time; ``close()`` or a ``with`` block lets go. Arguments as for ``QdrantBackend``.
+    After deletions BM25 scores of an optimized shard keep counting deleted chunks until the next
+    ``optimize()``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        dim: int | None = None,
+        *,
+        collection: str = "cookbook",
+        settings: Mapping[str, Any] | None = None,
+        exact: bool = True,
+    ) -> None:
+        if not collection:
+            raise ValueError(f"collection={collection!r} must be a name")
+        folder = Path(path).expanduser() / collection
+        name = f"collection {collection!r} in {Path(path).expanduser()}"
+        super().__init__(name, lambda: EdgeEngine(folder, name=name, exact=exact), dim, settings)
+
+    def optimize(self) -> None:
+        """Merge segments and build the graph that ``exact=False`` searches, for large stores."""
+        with self._using("optimize"):
+            if self._dim is not None and isinstance(self._engine, EdgeEngine):
+                self._engine.optimize()
+
+
+def open_store(
+    location: str | os.PathLike[str] = ":memory:",
+    *,
+    collection: str = "cookbook",
+    dim: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    exact: bool = True,
+) -> QdrantBackend | EdgeBackend:
+    """The store of a place: ``:memory:``, the URL of a Qdrant server, or a folder.
+
+    >>> with open_store() as store:
+    ...     store.count()
+    0
+    """
+    place = os.fspath(location)
+    if not place:
+        raise ValueError(f"location={location!r} must be ':memory:', a URL or a folder")
+    if place == ":memory:" or place.startswith(("http://", "https://")):
+        return QdrantBackend(collection, dim, location=place, settings=settings, exact=exact)
+    return EdgeBackend(place, dim, collection=collection, settings=settings, exact=exact)
+
+
+class _Pages(Mapping[Any, T]):
+    """Documents or parents of a store, read when asked for; the last 128 are kept."""
+
+    def __init__(self, store: _Backend, record: str, id_field: str, build: Callable[[Any], T]) -> None:
+        self._store = store
+        self._record = record
+        self._id_field = id_field
+        self._build = build
+        self._kept: OrderedDict[Any, T] = OrderedDict()
+
+    def forget(self) -> None:
+        self._kept.clear()
+
+    def __getitem__(self, name: Any) -> T:
+        with self._store._using(f"reading a {self._record}"):
+            if name not in self._kept:
+                try:
+                    key = pt.point_id(pt.encode_id(name), self._record)
+                except ValueError:
+                    raise KeyError(name) from None
+                found = self._store._engine.retrieve("pages", [key])
+                if not found:
+                    raise KeyError(name)
+                self._kept[name] = self._build(found[0])
+                if len(self._kept) > _CACHED_PAGES:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(name)
+            return self._kept[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        with self._store._using(f"listing each {self._record}"):
+            where = {"record": [self._record]}
+            found = self._store._engine.scroll("pages", where, (self._id_field,))
+            names = sorted(payload[self._id_field] for _, payload in found)
+        return iter([pt.decode_id(name) for name in names])
+
+    def __len__(self) -> int:
+        with self._store._using(f"counting each {self._record}"):
+            return self._store._engine.count("pages", {"record": [self._record]})
+
+
+class _Pieces:
+    """The points of one document that one call writes."""
+
+    def __init__(self) -> None:
+        self.chunks: list[pt.Point] = []
+        self.pages: list[pt.Point] = []
+        self.corpora: set[str] = set()
+
+
+def _payloads(chunks: Sequence[Chunk] | Sequence[str], ids: Sequence[pt.Id] | None) -> list[dict[str, Any]]:
+    if isinstance(chunks, str):
+        raise ValueError("chunks is one text: give a list")
+    if ids is None:
+        for row, chunk in enumerate(chunks):
+            if not isinstance(chunk, Chunk):
+                raise ValueError(f"chunks[{row}] is of type {type(chunk).__name__}: texts need ids=[...]")
+        return [pt.chunk_payload(chunk) for chunk in chunks if isinstance(chunk, Chunk)]
+    if len(ids) != len(chunks):
+        raise ValueError(f"ids has {len(ids)} entries for {len(chunks)} texts: give one for each")
+    payloads = []
+    for row, (text, given_id) in enumerate(zip(chunks, ids, strict=True)):
+        if not isinstance(text, str):
+            raise ValueError(f"chunks[{row}] is of type {type(text).__name__}: ids= goes with texts")
+        payloads.append(pt.bare_payload(text, given_id, f"ids[{row}]"))
+    return payloads
+
+
+def _work(
+    payloads: Sequence[dict[str, Any]],
+    rows: np.ndarray,
+    documents: Iterable[Document],
+    parents: Iterable[Chunk],
+) -> dict[str, _Pieces]:
+    """Points by document, in the order of the documents, then of the chunks."""
+    work: dict[str, _Pieces] = {}
+    seen: set[str] = set()
+
+    def place(point: pt.Point, table: str, name: str) -> None:
+        if point.id in seen:
+            raise ValueError(f"{name} is given twice: an id stands for one record")
+        seen.add(point.id)
+        pieces = work.setdefault(point.payload["doc_id"], _Pieces())
+        (pieces.chunks if table == "chunks" else pieces.pages).append(point)
+        if "corpus" in point.payload:
+            pieces.corpora.add(point.payload["corpus"])
+
+    for document in documents:
+        payload = pt.document_payload(document)
+        place(pt.page_point(payload, "document", payload["doc_id"]), "pages", f"document {document.key!r}")
+    for payload, row in zip(payloads, rows, strict=True):
+        place(pt.chunk_point(payload, row), "chunks", f"id {payload['chunk_id']!r}")
+    for parent in parents:
+        payload = pt.chunk_payload(parent)
+        place(pt.page_point(payload, "parent", payload["chunk_id"]), "pages", f"parent {parent.chunk_id!r}")
+    return work
+
+
+def _groups(work: Mapping[str, _Pieces]) -> Iterator[list[str]]:
+    """Documents that are written together: whole ones, as many as fit a request."""
+    group: list[str] = []
+    n_points = n_bytes = 0
+    for doc_id, pieces in work.items():
+        size = sum(point.n_bytes for point in pieces.chunks)
+        if group and (
+            n_points + len(pieces.chunks) > pt.MAX_BATCH_POINTS or n_bytes + size > pt.MAX_BATCH_BYTES
+        ):
+            yield group
+            group, n_points, n_bytes = [], 0, 0
+        group.append(doc_id)
+        n_points += len(pieces.chunks)
+        n_bytes += size
+    if group:
+        yield group
+
+
+def _ranked(query: Callable[[int], list[Row]], top_k: int, n_chunks: int, retriever: str) -> list[Hit]:
+    """Hits by falling score rounded to six places, then by id; reads on while a tie crosses the cut."""
+    limit = min(top_k + 16, n_chunks)
+    rows = query(limit)
+    while len(rows) == limit < n_chunks and round(rows[-1][0], 6) == round(rows[top_k - 1][0], 6):
+        limit = min(4 * limit, n_chunks)
+        rows = query(limit)
+    best = sorted((-round(score, 6), payload["chunk_id"], payload) for score, payload in rows)[:top_k]
+    return [
+        pt.to_hit(payload, score=-score, rank=rank, retriever=retriever)
+        for rank, (score, _, payload) in enumerate(best, start=1)
+    ]
+
+
+def _settings_message(name: str, stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> str:
+    if stored is None:
+        return f"{name} was built without settings, so it cannot be said to match {wanted}; index it again"
+    differ = [
+        f"{key}={stored.get(key)!r} stored, {wanted.get(key)!r} asked"
+        for key in sorted({*stored, *wanted})
+        if stored.get(key) != wanted.get(key)
+    ]
+    return (
+        f"{name} was built with other settings ({'; '.join(differ)}): "
+        "ask for the stored ones, or index again under another collection name"
+    )
