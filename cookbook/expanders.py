@@ -1,0 +1,474 @@
+"""Hits -> Passages: the child itself, a window, a centred parent, the parent, the section, the whole page.
+
+Every expander takes hits and the documents they come from (a store offers both mappings as
+``.documents`` and ``.parents``) and returns new passages, ordered by their best hit. Text reaches the
+reader once: spans of one document that overlap merge, also across hits. Windows merge too where they
+only touch. Parents, sections and pages tile their document, so those that touch stay passages of their
+own, each under its own limit.
+
+A filter given to the search holds here as well, since an expander adds text around the hits and never
+another hit.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import CorpusError
+from .passages import (
+    GAP,
+    Page,
+    between,
+    covering,
+    fit,
+    grow,
+    make,
+    merge_spans,
+    page_of,
+    subtract,
+    table_head,
+)
+from .rankers import best_first, group
+from .sections import section_at
+from .tokens import DEFAULT_ENCODING, MIN_LIMIT, count
+from .types import Chunk, Document, Hit, Passage, Section, Span
+
+#: Sentences above this many tokens are cut, so that a window has a largest size.
+MAX_SENTENCE_TOKENS = 128
+#: The largest section passage, heading included, and the size below which a page is read whole.
+MAX_SECTION_TOKENS = 800
+
+_DIGIT = re.compile(r"\d")
+
+
+def _pages(
+    hits: Iterable[Hit], documents: Mapping[str, Document], encoding: str
+) -> Iterator[tuple[Hit, Page]]:
+    """Each hit with its page, the best hit first; what cannot be expanded is refused by name."""
+    for hit in best_first(hits):
+        document = documents.get(hit.doc_id)
+        if document is None:
+            raise CorpusError(
+                f"document {hit.doc_id!r} of hit {hit.chunk_id!r} is not among the documents given; "
+                "pass the documents of the store that was searched, or add the document to it again"
+            )
+        _check_slice(document, hit.span, hit.text, hit.chunk_id)
+        yield hit, page_of(document, encoding)
+
+
+def _check_slice(document: Document, span: Span, text: str, chunk_id: str) -> None:
+    if not text or document.text[span.start : span.end] != text:
+        raise CorpusError(
+            f"document {document.doc_id!r} does not hold the text of {chunk_id!r} at "
+            f"[{span.start}, {span.end}): it changed since it was indexed; index it again"
+        )
+
+
+def _around(
+    hits: Iterable[Hit],
+    widen: Callable[[Hit, Page], Span],
+    *,
+    documents: Mapping[str, Document],
+    encoding: str,
+    expansion: str,
+    merge: bool,
+) -> list[Passage]:
+    """Passages of one wider span a hit."""
+    found = [(widen(hit, page), hit, page) for hit, page in _pages(hits, documents, encoding)]
+    if not merge:
+        return [make(page, [span], [hit], expansion=expansion) for span, hit, page in found]
+    blocks = merge_spans(span for span, _, _ in found)
+    passages: list[Passage] = []
+    for span, _, page in found:  # the best hit's comes first
+        block = next(block for block in blocks if block.contains(span))
+        if not any(block in passage.spans for passage in passages):
+            members = [hit for other, hit, _ in found if block.contains(other)]
+            passages.append(make(page, [block], members, expansion=expansion))
+    return passages
+
+
+def children(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    merge: bool = False,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """The hits as they are, one passage each: no expansion, what the others are compared with.
+
+    Args:
+        merge: make hits that overlap or touch one passage.
+    """
+    return _around(
+        hits,
+        lambda hit, _: hit.span,
+        documents=documents,
+        encoding=encoding,
+        expansion="child",
+        merge=merge,
+    )
+
+
+def window(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    before: int = 2,
+    after: int = 2,
+    before_tokens: int | None = None,
+    after_tokens: int | None = None,
+    within_section: bool = False,
+    max_sentence_tokens: int | None = MAX_SENTENCE_TOKENS,
+    merge: bool = True,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """The sentences that hold a hit with their neighbours, as one exact slice of the document.
+
+    Windows end where the document ends (and at a stretch of white space above the cap, which belongs to
+    no sentence), so those at an end are shorter. They are computed from the document, so that another
+    radius needs no new embedding.
+
+    Args:
+        before: sentences in front of those that hold the hit.
+        after: sentences behind them.
+        before_tokens: takes the place of ``before``: as many whole sentences as hold at most this many
+            tokens.
+        after_tokens: takes the place of ``after`` in the same way.
+        within_section: let no window leave the sections that its hit lies in.
+        max_sentence_tokens: cut longer sentences, as ``sentence_window`` does; None for no limit.
+        merge: make windows that overlap or touch one passage; otherwise one passage a hit.
+    """
+    _at_least(0, before=before, after=after, before_tokens=before_tokens, after_tokens=after_tokens)
+
+    def n_tokens(page: Page, start: int, end: int) -> int:
+        return count(page.document.text[start:end], encoding=encoding)
+
+    def widen(hit: Hit, page: Page) -> Span:
+        core = page.sentences_of(hit.span, max_sentence_tokens)
+        first, last = core[0].start, core[-1].end
+        of_hit = _sections_of(hit.span, page) if within_section else []
+        lowest = of_hit[0].body.start if of_hit else 0
+        highest = of_hit[-1].body.end if of_hit else len(page.document.text)
+        start, end = first, last
+        for place, sentence in enumerate(page.sentences_before(first, max_sentence_tokens)):
+            if sentence.end < start or sentence.start < lowest:
+                break
+            if (
+                place >= before
+                if before_tokens is None
+                else n_tokens(page, sentence.start, first) > before_tokens
+            ):
+                break
+            start = sentence.start
+        for place, sentence in enumerate(page.sentences_behind(last, max_sentence_tokens)):
+            if sentence.start > end or sentence.end > highest:
+                break
+            if place >= after if after_tokens is None else n_tokens(page, last, sentence.end) > after_tokens:
+                break
+            end = sentence.end
+        return page.span(start, end)
+
+    return _around(hits, widen, documents=documents, encoding=encoding, expansion="window", merge=merge)
+
+
+def centred(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    max_tokens: int,
+    max_sentence_tokens: int | None = MAX_SENTENCE_TOKENS,
+    merge: bool = True,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """A parent of at most ``max_tokens`` centred on each hit: sentences behind and before it in turn.
+
+    A hit whose own sentences exceed the limit stays as it is when it fits, else it is cut.
+    """
+    _at_least(MIN_LIMIT, max_tokens=max_tokens)
+
+    def widen(hit: Hit, page: Page) -> Span:
+        def fits(start: int, end: int) -> bool:
+            return page.tokens.count(start, end) <= max_tokens
+
+        span = hit.span
+        core = page.sentences_of(span, max_sentence_tokens)
+        first, last = core[0].start, core[-1].end
+        grown = grow(
+            (first, last),
+            (sentence.start for sentence in page.sentences_before(first, max_sentence_tokens)),
+            (sentence.end for sentence in page.sentences_behind(last, max_sentence_tokens)),
+            fits,
+        )
+        if grown is None:
+            grown = span.start, page.tokens.cut(span.start, span.end, max_tokens)
+        return page.span(*grown)
+
+    return _around(hits, widen, documents=documents, encoding=encoding, expansion="centred", merge=merge)
+
+
+def parents(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    parents: Mapping[str, Chunk],
+    top_k: int | None = None,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """Each hit's parent, once: it has its best child's score, and all its children as hits.
+
+    A parent that is not to be found costs nothing but its text: the children stand for it, with a
+    warning, and the passage says so (``expansion="child"``).
+
+    Args:
+        top_k: how many parents to return, counted after children of one parent became one;
+            :func:`cookbook.rankers.widen` searches until there are as many.
+    """
+    _at_least(1, top_k=top_k)
+    found = list(_pages(hits, documents, encoding))
+    page_of_hit = {hit.chunk_id: page for hit, page in found}
+    passages: list[Passage] = []
+    for members in group((hit for hit, _ in found), key="parent_id")[:top_k]:
+        page = page_of_hit[members[0].chunk_id]
+        parent = parents.get(members[0].metadata.get("parent_id") or "")
+        if parent is not None:
+            _check_slice(page.document, parent.span, parent.text, parent.chunk_id)
+            passages.append(make(page, [parent.span], members, expansion="parent"))
+            continue
+        warnings.warn(
+            f"parent {members[0].metadata.get('parent_id')!r} of hit {members[0].chunk_id!r} is missing: "
+            "the child stands for it; index the document again to get its parents back",
+            stacklevel=2,
+        )
+        passages.append(make(page, merge_spans(hit.span for hit in members), members, expansion="child"))
+    return passages
+
+
+@dataclass(slots=True)
+class _Part:
+    """A passage in the making: more hits may still fall into it."""
+
+    page: Page
+    spans: list[Span]
+    hits: list[Hit]
+    heading: str
+    expansion: str
+
+
+def sections(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    max_tokens: int | None = MAX_SECTION_TOKENS,
+    spill: bool = True,
+    heading: bool = True,
+    number_rule: bool = True,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """The section around each hit, in parts of at most ``max_tokens``; the part with the hit comes first.
+
+    A section above the limit is cut around its hit at borders of blocks (paragraphs, list items, table
+    rows); where the hit's own block exceeds the limit, at sentence borders; inside a sentence or a table
+    row only when that alone exceeds it. The hit stays whole where it fits. The rest of the section
+    follows behind all parts that hold hits (``expansion="spill"``), in document order.
+
+    A hit that reaches over several sections brings them all, as one slice when the limit allows. Hits
+    that fall into a part that is there already join it. No text comes twice: what an earlier part holds
+    is left out of a later one.
+
+    Args:
+        max_tokens: the largest passage, its heading included; None for no limit.
+        spill: return the rest of a cut section too.
+        heading: put the path of headings above the text (``Guide > Shipping``), without the section's
+            own title where the text begins with it, and the header above rows of a table that was cut.
+            Left out where only the hit alone fits.
+        number_rule: when a hit holds a digit, bring the paragraph above the heading of its section,
+            since limits of a figure often stand there. It is a passage of its own where the limit leaves
+            no room for it.
+    """
+    _at_least(MIN_LIMIT, max_tokens=max_tokens)
+    found = list(_pages(hits, documents, encoding))
+    numbered = {
+        section_at(page.sections, hit.span.start).section_id
+        for hit, page in found
+        if number_rule and _DIGIT.search(hit.text)
+    }
+    parts: list[_Part] = []
+    units: dict[str, tuple[Section, Hit, Page]] = {}
+
+    def taken(page: Page) -> list[Span]:
+        return [span for part in parts if part.page is page for span in part.spans]
+
+    def fill(region: Span, hit: Hit, page: Page, expansion: str) -> None:
+        """Parts for all of a region, in document order."""
+        for free in _visible(subtract(region, taken(page)), page):
+            start = free.start
+            while start < free.end:
+                rest = page.span(start, free.end)
+                kept, head = _cut(page, rest, _first_block(page, rest), max_tokens, heading)
+                parts.append(_Part(page, [kept], [hit], head, expansion))
+                start = kept.end
+
+    for hit, page in found:
+        of_hit = _sections_of(hit.span, page)
+        for section in of_hit:
+            units.setdefault(section.section_id, (section, hit, page))
+        body = page.span(of_hit[0].body.start, of_hit[-1].body.end)
+        uncovered = _visible(subtract(hit.span, taken(page)), page)
+        if not uncovered:
+            home = max(
+                (part for part in parts if part.page is page),
+                key=lambda part: sum(hit.span.overlap(span) for span in part.spans),
+            )
+            home.hits.append(hit)
+        for core in uncovered:
+            region = next(free for free in subtract(body, taken(page)) if free.contains(core))
+            above: list[Span] = []
+            if of_hit[0].section_id in numbered:
+                numbered.discard(of_hit[0].section_id)
+                above = _visible(subtract(_paragraph_above(of_hit[0], page), taken(page)), page)
+            kept, head = _cut(page, region, core, max_tokens, heading, above=above)
+            part = _Part(page, [kept], [hit], head, "section")
+            parts.append(part)
+            together = merge_spans([*above, kept])
+            size = make(page, together, [hit], expansion="section", heading=head).n_tokens
+            if max_tokens is None or size <= max_tokens:
+                part.spans = together
+            else:
+                for span in above:
+                    fill(span, hit, page, "section")
+    if spill:
+        for section, hit, page in units.values():
+            fill(section.body, hit, page, "spill")
+    return [
+        make(part.page, part.spans, part.hits, expansion=part.expansion, heading=part.heading)
+        for part in parts
+    ]
+
+
+def _sections_of(span: Span, page: Page) -> list[Section]:
+    """The sections in whose own text a span lies, in document order."""
+    return [section for section in page.sections if section.body.overlap(span)]
+
+
+def _visible(spans: Iterable[Span], page: Page) -> list[Span]:
+    return [span for span in spans if not page.document.text[span.start : span.end].isspace()]
+
+
+def _first_block(page: Page, region: Span) -> Span:
+    return page.span(region.start, min(page.blocks[page.block_at(region.start)].end, region.end))
+
+
+def _paragraph_above(section: Section, page: Page) -> Span:
+    """The paragraph or list item above a section's heading, up to it; other headings may stand between.
+
+    Empty when something else stands there.
+    """
+    start = end = section.body.start
+    for block in reversed(page.blocks):
+        if section.level and block.start < end and block.kind not in ("heading", "rule"):
+            start = block.start if block.kind in ("paragraph", "item") else end
+            break
+    return page.span(start, end)
+
+
+def _cut(
+    page: Page,
+    region: Span,
+    core: Span,
+    max_tokens: int | None,
+    heading: bool,
+    *,
+    above: Sequence[Span] = (),
+) -> tuple[Span, str]:
+    """The part of a region around a core under the limit, and its heading; ``above`` is given room too."""
+    text = page.document.text
+
+    def heading_at(start: int) -> str:
+        if not heading:
+            return ""
+        section = section_at(page.sections, start)
+        path = section.path[:-1] if start == section.body.start else section.path
+        return "\n\n".join(part for part in (" > ".join(path), table_head(text, page.blocks, start)) if part)
+
+    if max_tokens is None:
+        return region, heading_at(region.start)
+    block_borders = between(page.block_starts, region.start, region.end)
+
+    def levels(core: tuple[int, int]) -> Iterator[Sequence[int]]:
+        yield block_borders
+        low, high = covering(block_borders, *core)
+        in_blocks = page.span(block_borders[low], block_borders[high])
+        starts = [sentence.start for sentence in page.sentences_of(in_blocks, None)]
+        yield between(starts, in_blocks.start, in_blocks.end)
+        yield core  # a hit may be a part of a giant sentence
+
+    def first_sentence() -> tuple[int, int]:
+        sentence = page.sentences_of(core, None)[0]
+        return max(sentence.start, region.start), min(sentence.end, region.end)
+
+    def cores() -> Iterator[tuple[int, int]]:
+        yield core.start, core.end
+        yield first_sentence()
+
+    if above:
+        n_above = sum(page.tokens.count(span.start, span.end) for span in above)
+        room = max_tokens - n_above - count(GAP, encoding=page.encoding)
+        found = fit(page.tokens, [(core.start, core.end)], levels, heading_at, room, page.encoding)
+        if found is not None:
+            return page.span(*found[0]), found[1]
+    found = fit(page.tokens, cores(), levels, heading_at, max_tokens, page.encoding)
+    if found is not None:
+        return page.span(*found[0]), found[1]
+    end = page.tokens.cut(core.start, first_sentence()[1], max_tokens)
+    return page.span(core.start, end), ""
+
+
+def whole_page(
+    hits: Iterable[Hit],
+    *,
+    documents: Mapping[str, Document],
+    threshold: int = MAX_SECTION_TOKENS,
+    max_tokens: int | None = MAX_SECTION_TOKENS,
+    before: int = 2,
+    after: int = 2,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[Passage]:
+    """The whole page when it is short, else the section, else (a page without headings) the window.
+
+    Args:
+        threshold: a page of strictly fewer tokens is read whole.
+        max_tokens: as for :func:`sections`.
+        before: as for :func:`window`.
+        after: as for :func:`window`.
+    """
+    _at_least(0, threshold=threshold)
+    found = list(_pages(hits, documents, encoding))
+    small: dict[Page, list[Hit]] = {}
+    with_headings: list[Hit] = []
+    plain: list[Hit] = []
+    for hit, page in found:
+        if page.tokens.count(0, len(page.document.text)) < threshold:
+            small.setdefault(page, []).append(hit)
+        elif any(section.level for section in page.sections):
+            with_headings.append(hit)
+        else:
+            plain.append(hit)
+    passages = [
+        make(page, [page.span(0, len(page.document.text))], members, expansion="page")
+        for page, members in small.items()
+    ]
+    passages += sections(with_headings, documents=documents, max_tokens=max_tokens, encoding=encoding)
+    passages += window(plain, documents=documents, before=before, after=after, encoding=encoding)
+    order = {hit.chunk_id: place for place, (hit, _) in reversed(list(enumerate(found)))}
+    return sorted(
+        passages, key=lambda passage: (passage.expansion == "spill", order[passage.hits[0].chunk_id])
+    )
+
+
+def _at_least(least: int, **parameters: int | None) -> None:
+    for name, value in parameters.items():
+        if value is not None and value < least:
+            raise ValueError(f"{name}={value} must be at least {least}")

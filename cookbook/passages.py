@@ -1,0 +1,356 @@
+"""Spans of a document, earned by hits -> a Passage: merge spans, grow one under a limit, shorten a Passage.
+
+A passage's text is its heading, a line end, and its slices, which :data:`GAP` parts where they do not
+follow each other in the document.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from itertools import chain
+
+from . import sections, sentences, tokens
+from .blocks import Block, blocks
+from .rankers import dedup
+from .tokens import DEFAULT_ENCODING
+from .types import Document, Hit, Passage, Section, Span
+
+#: Stands between two slices of one passage that are not neighbours in the document.
+GAP = "\n[...]\n"
+
+Interval = tuple[int, int]
+
+
+class Page:
+    """A document with what expansion asks of it, each computed when first needed and kept.
+
+    Sentences are cut a block at a time: a question reads the neighbourhood of a hit, not the page.
+    """
+
+    def __init__(self, document: Document, encoding: str) -> None:
+        self.document = document
+        self.encoding = encoding
+        self._sentences: dict[tuple[int, int | None], list[Span]] = {}
+
+    @cached_property
+    def tokens(self) -> tokens.TokenMap:
+        """Exact counts of slices."""
+        return tokens.TokenMap(self.document.text, encoding=self.encoding)
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The blocks that tile the page."""
+        return blocks(self.document.text)
+
+    @cached_property
+    def block_starts(self) -> list[int]:
+        """Where the blocks start."""
+        return [block.start for block in self.blocks]
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """The sections whose bodies tile the page."""
+        return sections.sections(
+            self.document, encoding=self.encoding, layout=self.blocks, tokens=self.tokens
+        )
+
+    def block_at(self, offset: int) -> int:
+        """Index of the block that holds an offset."""
+        return bisect_right(self.block_starts, offset) - 1
+
+    def sentences(self, block: int, max_tokens: int | None) -> list[Span]:
+        """The sentences of a block; those above the cap are cut as the sentence chunker does."""
+        key = block, max_tokens
+        if key not in self._sentences:
+            text = self.document.text
+            spans: Iterable[Interval] = sentences.split_block(text, self.blocks[block])
+            if max_tokens is not None:
+                spans = chain.from_iterable(
+                    sentences.cut_span(self.tokens, *span, max_tokens=max_tokens)
+                    if tokens.count(text[slice(*span)], encoding=self.encoding) > max_tokens
+                    else [span]
+                    for span in spans
+                )
+            self._sentences[key] = [self.span(*span) for span in spans]
+        return self._sentences[key]
+
+    def sentences_of(self, span: Span, max_tokens: int | None) -> list[Span]:
+        """The sentences that a span touches."""
+        in_blocks = range(self.block_at(span.start), self.block_at(span.end - 1) + 1)
+        return [
+            sentence
+            for block in in_blocks
+            for sentence in self.sentences(block, max_tokens)
+            if sentence.overlap(span)
+        ]
+
+    def sentences_before(self, offset: int, max_tokens: int | None) -> Iterator[Span]:
+        """The sentences that end at or before an offset, the nearest first."""
+        for block in range(self.block_at(max(offset - 1, 0)), -1, -1):
+            yield from (s for s in reversed(self.sentences(block, max_tokens)) if s.end <= offset)
+
+    def sentences_behind(self, offset: int, max_tokens: int | None) -> Iterator[Span]:
+        """The sentences that start at or behind an offset, the nearest first."""
+        for block in range(self.block_at(offset), len(self.blocks)):
+            yield from (s for s in self.sentences(block, max_tokens) if s.start >= offset)
+
+    def span(self, start: int, end: int) -> Span:
+        """A span of this page."""
+        return Span(doc_id=self.document.doc_id, start=start, end=end)
+
+
+@lru_cache(maxsize=128)
+def page_of(document: Document, encoding: str = DEFAULT_ENCODING) -> Page:
+    """The page of a document, kept for the next question."""
+    return Page(document, encoding)
+
+
+def merge_spans(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:
+    """Spans that overlap, lie in each other or (unless told otherwise) touch, made one; in document order.
+
+    >>> def span(start, end):
+    ...     return Span(doc_id="log", start=start, end=end)
+    >>> [(s.start, s.end) for s in merge_spans([span(4, 6), span(0, 10), span(6, 14), span(20, 30)])]
+    [(0, 14), (20, 30)]
+    >>> [(s.start, s.end) for s in merge_spans([span(0, 4), span(4, 9)], touching=False)]
+    [(0, 4), (4, 9)]
+    """
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.doc_id, span.start, span.end)):
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and last.doc_id == span.doc_id
+            and (span.start < last.end or (touching and span.start == last.end) or last == span)
+        ):
+            merged[-1] = replace(last, end=max(last.end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
+    """What is left of a span without the taken ones, in document order.
+
+    >>> def span(start, end):
+    ...     return Span(doc_id="log", start=start, end=end)
+    >>> [(s.start, s.end) for s in subtract(span(0, 20), [span(5, 8), span(15, 30)])]
+    [(0, 5), (8, 15)]
+    """
+    free: list[Span] = []
+    start = span.start
+    for other in merge_spans(other for other in taken if span.overlap(other)):
+        if other.start > start:
+            free.append(replace(span, start=start, end=other.start))
+        start = other.end
+    if start < span.end:
+        free.append(replace(span, start=start))
+    return free
+
+
+def render(heading: str, slices: Sequence[str]) -> str:
+    """The text of a passage as the model reads it.
+
+    >>> print(render("Guide > Prices", ["Prices exclude VAT.", "Nine euros."]))
+    Guide > Prices
+    Prices exclude VAT.
+    [...]
+    Nine euros.
+    """
+    return (heading + "\n" if heading else "") + GAP.join(slices)
+
+
+def slices(passage: Passage) -> list[str]:
+    """The passage's exact slices of its document, one for each of its spans."""
+    place = len(passage.heading) + 1 if passage.heading else 0
+    texts: list[str] = []
+    for span in passage.spans:
+        texts.append(passage.text[place : place + len(span)])
+        place += len(span) + len(GAP)
+    return texts
+
+
+def make(
+    page: Page, spans: Sequence[Span], hits: Iterable[Hit], *, expansion: str, heading: str = ""
+) -> Passage:
+    """The passage that hits earned on a page; each counts once, the best hit gives the score."""
+    document = page.document
+    text = render(heading, [document.text[span.start : span.end] for span in spans])
+    earned_by = tuple(dedup(hits))
+    return Passage(
+        doc_id=document.doc_id,
+        spans=tuple(spans),
+        heading=heading,
+        text=text,
+        hits=earned_by,
+        score=earned_by[0].score,
+        expansion=expansion,
+        n_tokens=tokens.count(text, encoding=page.encoding),
+    )
+
+
+def between(borders: Sequence[int], start: int, end: int) -> list[int]:
+    """The borders inside an interval, with its two ends.
+
+    >>> between([0, 4, 9, 12, 20], 4, 15)
+    [4, 9, 12, 15]
+    """
+    return [start, *borders[bisect_right(borders, start) : bisect_left(borders, end)], end]
+
+
+def covering(borders: Sequence[int], start: int, end: int) -> Interval:
+    """The first and the last index of the narrowest stretch between borders that holds an interval.
+
+    >>> covering([0, 4, 9, 12, 20], 5, 10)
+    (1, 3)
+    """
+    return bisect_right(borders, start) - 1, bisect_left(borders, end)
+
+
+def grow(
+    core: Interval, before: Iterable[int], behind: Iterable[int], fits: Callable[[int, int], bool]
+) -> Interval | None:
+    """The widest stretch around a core that fits, or None when the core itself does not.
+
+    It takes the next border behind and the next one before in turn, and goes on when one side is full.
+
+    >>> grow((4, 9), [0], [12, 20], lambda start, end: end - start <= 10)
+    (4, 12)
+    """
+    start, end = core
+    if not fits(start, end):
+        return None
+    starts, ends = iter(before), iter(behind)
+    next_start, next_end = next(starts, None), next(ends, None)
+    while next_start is not None or next_end is not None:
+        if next_end is not None:
+            if fits(start, next_end):
+                end, next_end = next_end, next(ends, None)
+            else:
+                next_end = None
+        if next_start is not None:
+            if fits(next_start, end):
+                start, next_start = next_start, next(starts, None)
+            else:
+                next_start = None
+    return start, end
+
+
+def grow_in(borders: Sequence[int], core: Interval, fits: Callable[[int, int], bool]) -> Interval | None:
+    """The widest stretch between borders that holds a core and fits, grown as in :func:`grow`.
+
+    >>> grow_in([0, 4, 9, 12, 20], (5, 8), lambda start, end: end - start <= 10)
+    (4, 12)
+    """
+    low, high = covering(borders, *core)
+    return grow((borders[low], borders[high]), borders[:low][::-1], borders[high + 1 :], fits)
+
+
+def table_head(text: str, of: Sequence[Block], start: int) -> str:
+    """The head and delimiter rows of the table in whose body ``start`` lies, or ``""``.
+
+    >>> text = "| plan | price |\\n|---|---|\\n| solo | 9 |\\n| team | 29 |\\n"
+    >>> table_head(text, blocks(text), text.index("| team"))
+    '| plan | price |\\n|---|---|'
+    """
+    index = bisect_right(of, start, key=lambda block: block.start) - 1
+    if index < 0 or of[index].kind != "table_row":
+        return ""
+    while index > 0 and of[index].kind == "table_row":
+        index -= 1
+    return text[of[index].start : of[index].end].strip() if of[index].kind == "table_head" else ""
+
+
+def fit(
+    token_map: tokens.TokenMap,
+    cores: Iterable[Interval],
+    levels: Callable[[Interval], Iterable[Sequence[int]]],
+    heading_at: Callable[[int], str],
+    max_tokens: int,
+    encoding: str,
+) -> tuple[Interval, str] | None:
+    """The stretch, with its heading, that holds the first core that fits, grown up to the limit.
+
+    A core without its heading goes before a smaller core with it.
+
+    Args:
+        cores: what should be held, the most wanted first.
+        levels: core -> lists of borders to grow along, the most wanted first.
+        heading_at: the heading of a stretch that starts at an offset.
+    """
+    for core in cores:
+        for heading_of in (heading_at, _no_heading):
+            for borders in levels(core):
+                found = _fit_in(token_map, core, borders, heading_of, max_tokens, encoding)
+                if found is not None:
+                    return found
+    return None
+
+
+def _no_heading(_: int) -> str:
+    return ""
+
+
+def _fit_in(
+    token_map: tokens.TokenMap,
+    core: Interval,
+    borders: Sequence[int],
+    heading_of: Callable[[int], str],
+    max_tokens: int,
+    encoding: str,
+) -> tuple[Interval, str] | None:
+    limit = max_tokens
+
+    def fits(start: int, end: int) -> bool:
+        n_heading = tokens.count(heading_of(start) + "\n", encoding=encoding)
+        return n_heading + token_map.count(start, end) <= limit
+
+    while (kept := grow_in(borders, core, fits)) is not None:
+        heading = heading_of(kept[0])
+        text = render(heading, [token_map.text[slice(*kept)]])
+        excess = tokens.count(text, encoding=encoding) - max_tokens
+        if excess <= 0:
+            return kept, heading
+        limit -= excess  # the counts of parts do not always add up to that of the whole
+    return None
+
+
+def shorten(passage: Passage, *, max_tokens: int, encoding: str = DEFAULT_ENCODING) -> Passage | None:
+    """The passage cut at sentence borders around its best hit, at most ``max_tokens`` long.
+
+    The hit stays whole where it fits, else its beginning stays; the heading stays where there is room
+    for it. None when not even one sentence fits.
+    """
+    best = passage.hits[0].span
+    places = [place for place, span in enumerate(passage.spans) if span.overlap(best)]
+    span, text = passage.spans[places[0]], slices(passage)[places[0]]
+    core = max(best.start - span.start, 0), min(best.end, span.end) - span.start
+    borders = [*(start for start, _ in sentences.sentence_spans(text)), len(text)]
+    first = covering(borders, *core)[0]
+    in_blocks = blocks(text)
+
+    def heading_at(start: int) -> str:
+        return "\n\n".join(part for part in (passage.heading, table_head(text, in_blocks, start)) if part)
+
+    found = fit(
+        tokens.TokenMap(text, encoding=encoding),
+        (core, (borders[first], borders[first + 1])),
+        lambda _: [borders],
+        heading_at,
+        max_tokens,
+        encoding,
+    )
+    if found is None:
+        return None
+    (start, end), heading = found
+    shorter = render(heading, [text[start:end]])
+    return replace(
+        passage,
+        spans=(replace(span, start=span.start + start, end=span.start + end),),
+        heading=heading,
+        text=shorter,
+        n_tokens=tokens.count(shorter, encoding=encoding),
+    )
