@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_FRONT_MATTER = re.compile(r"---[ \t]*(?:\r\n?|\n)(?=\S)(?:[^\r\n]*(?:\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)")
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*(?:\r\n?|\n)(?=\S)(?:[^\r\n]*(?:\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"
+)
 _LIST_MARKERS = re.compile(r"(?:[\s>]*(?:[-+*]|\d{1,9}[.)]))+\s*")
 
 # How the parser's leaf blocks are called here; a dict tag (heading, code) is told by its key.
@@ -92,7 +94,12 @@ def _leaves(text: str, offset: int) -> list[tuple[int, str, int, str]]:
     in_heading = False
     title: list[str] = []
     for event, place in events_with_range(text, options=options):
-        if "Start" in event:  # a str (a line break, a rule) never holds this word
+        if isinstance(event, str):
+            if event == "Rule":
+                leaves.append((place["start"], "rule", 0, ""))
+            elif in_heading:
+                title.append(" ")
+        elif "Start" in event:
             tag = event["Start"]
             if isinstance(tag, str):
                 if tag in _LEAVES:
@@ -108,22 +115,20 @@ def _leaves(text: str, offset: int) -> list[tuple[int, str, int, str]]:
             elif "List" in tag or "BlockQuote" in tag:
                 container_end = max(container_end, place["end"])
         elif in_heading:
-            if isinstance(event, str):
-                title.append(" ")
-            elif "Text" in event or "Code" in event:
-                title.append(event.get("Text") or event.get("Code"))
+            if "Text" in event:
+                title.append(event["Text"])
+            elif "Code" in event:
+                title.append(event["Code"])
             elif "End" in event and "Heading" in event["End"]:
                 leaves[-1] = (*leaves[-1][:3], " ".join("".join(title).split()))
                 title.clear()
                 in_heading = False
-        elif event == "Rule":
-            leaves.append((place["start"], "rule", 0, ""))
     if "]:" in text:
         definitions = reference_definitions(text, options=options).values()
         leaves += [(definition["span"]["start"], "paragraph", 0, "") for definition in definitions]
-        leaves.sort()
-    if text.isascii():
-        return [(start + offset, *rest) for start, *rest in leaves] if offset else leaves
+        leaves.sort(key=lambda leaf: leaf[0])
+    if text.isascii() and not offset:
+        return leaves
 
     # The parser counts bytes; decode the stretch between two starts to count its characters.
     data = text.encode()

@@ -8,6 +8,7 @@ heading, a table row and the front matter are one sentence each; code is cut at 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,12 @@ _WORD = re.compile(r"\w")
 _BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)\s*")
 _LINE_END = re.compile(r"\r\n?|\n")
 
-# What may end a sentence inside a block: a terminator, closing marks, white space, more text.
-_CANDIDATE = re.compile(r"[.!?\u2026](?:[^\w\s]|_)*+\s+\S")
+# What may end a sentence inside a block: a mark, closing quotes and brackets, white space, more text.
+_CANDIDATE = re.compile(
+    r"[.!?\u2026](?P<close>[)\"';}\]*_:@({\[!?.\u201d\u2019\u00bb]*+)\s++(?P<next>[\"'\u201c\u2018(*`\[]*+)(?=(\S))"
+)
+_CLOSE = frozenset("\"')]*_\u201d\u2019\u00bb!?")
+_OPEN = "\"'(\u201c\u2018*_["
 # A word longer than this holds no sentence end with a space; nupunkt's time is quadratic in it.
 _GIANT_WORD = re.compile(r"(?<!\S)\S{400,}")
 _CLOSING_UNDERSCORES = re.compile(r"(?<=[.!?\u2026])_+(?=\s)")
@@ -37,7 +42,9 @@ _STOPS = (
     "\u1c3c\u1c7e\u1c7f\u3002\ua4ff\ua60e\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f"
     "\uaaf0\uaaf1\uabeb\ufe12\ufe15\ufe16\uff01\uff1f\uff61"
 )
-_CLOSERS = "\u300d\u300f\u3011\u300b\u3009\u3015\u3017\u3019\uff09\uff3d\uff5d\uff63\ufe42\ufe44\u201d\u2019\"')\\]"
+_CLOSERS = (
+    "\u300d\u300f\u3011\u300b\u3009\u3015\u3017\u3019\uff09\uff3d\uff5d\uff63\ufe42\ufe44\u201d\u2019\"')\\]"
+)
 _OTHER_SCRIPT = re.compile("[\u0530-\u1fff\u2c00-\uffff]")
 _UNSPACED = re.compile(
     rf"(?:[{_STOPS}]|(?<!\d)\uff0e|\uff0e(?!\d)|[!?](?=[\u3040-\u30ff\u3400-\u9fff]))"
@@ -149,7 +156,9 @@ def cut_span(tokens: TokenMap, start: int, end: int, *, max_tokens: int) -> Iter
     """
     text = tokens.text
     while start < end:
-        if (end - start <= max_tokens and text[start:end].isascii()) or tokens.count(start, end) <= max_tokens:
+        if (end - start <= max_tokens and text[start:end].isascii()) or tokens.count(
+            start, end
+        ) <= max_tokens:
             stop = end
         else:
             stop = tokens.cut(start, end, max_tokens)
@@ -172,8 +181,7 @@ def _prose_borders(piece: str) -> list[int]:
     if len(records) > 1 or (records and records[0]["level"] is None):
         log_start = records[0].start()
     borders = set[int]()
-    if _CANDIDATE.search(piece, 0, log_start):
-        borders.update(_latin_borders(piece[:log_start]))
+    borders.update(_latin_borders(piece[:log_start]))
     if not piece.isascii() and _OTHER_SCRIPT.search(piece):
         borders.update(match.end() for match in _UNSPACED.finditer(piece, 0, log_start))
     entries = [match.start() for match in _ENTRY_LINE.finditer(lines, 0, log_start)]
@@ -186,8 +194,37 @@ def _prose_borders(piece: str) -> list[int]:
     return sorted(borders)
 
 
-def _latin_borders(piece: str) -> Iterator[int]:
-    """Borders that nupunkt finds at white space, less those between a quotation and its speaker."""
+def _latin_borders(piece: str) -> Iterable[int]:
+    """Borders at white space after ``.``, ``!``, ``?``, less those between a quotation and its speaker."""
+    borders = []
+    start = 0
+    for match in _CANDIDATE.finditer(piece):
+        mark, close = match.start(), match["close"]
+        border = match.start("next")
+        # A plain word that is no abbreviation, then a capital: nupunkt says yes to all of these, so it
+        # is asked only about a paragraph that holds another case.
+        if match[3].isupper() and _CLOSE.issuperset(close):
+            word = piece[start:mark].rsplit(None, 1)[-1:]
+            if word and (
+                word[0][-1] in "`)]"
+                or (
+                    len(plain := word[0].lstrip(_OPEN)) > 1
+                    and plain.isalpha()
+                    and plain.lower() not in _abbreviations()
+                )
+            ):
+                borders.append(border)
+                start = border
+                continue
+        elif close and match[3].islower() and not match["next"] and "\n" not in piece[mark:border]:
+            continue
+        borders = _nupunkt_borders(piece)
+        break
+    return [border for border in borders if not _is_speech(piece, border)]
+
+
+def _nupunkt_borders(piece: str) -> list[int]:
+    """Borders that nupunkt finds at white space."""
     from nupunkt import sent_spans
 
     masked = piece
@@ -195,16 +232,27 @@ def _latin_borders(piece: str) -> Iterator[int]:
         masked = _GIANT_WORD.sub(lambda match: "x" * len(match[0]), masked)
     if "_" in piece:
         masked = _CLOSING_UNDERSCORES.sub(lambda match: "*" * len(match[0]), masked)
-    for border, _ in sent_spans(masked)[1:]:
-        last = border - 1
-        if not piece[last].isspace():
-            continue
-        while piece[last].isspace():
-            last -= 1
-        if piece[last] in _QUOTES and piece[last - 1] in "!?\u2026":
-            if piece[border].islower() or _SPEECH_TAG.match(piece, border):
-                continue
-        yield border
+    return [border for border, _ in sent_spans(masked)[1:] if piece[border - 1].isspace()]
+
+
+@lru_cache(maxsize=1)
+def _abbreviations() -> frozenset[str]:
+    """What nupunkt's model takes for an abbreviation, in lower case."""
+    from nupunkt import load
+
+    return load("default").abbreviations
+
+
+def _is_speech(piece: str, border: int) -> bool:
+    """Whether the border parts a quotation that ends in a mark from the speaker's tag."""
+    last = border - 1
+    while piece[last].isspace():
+        last -= 1
+    return (
+        piece[last] in _QUOTES
+        and piece[last - 1] in "!?\u2026"
+        and (piece[border].islower() or _SPEECH_TAG.match(piece, border) is not None)
+    )
 
 
 def _with_words(text: str, start: int, borders: list[int], end: int) -> list[int]:
@@ -214,7 +262,7 @@ def _with_words(text: str, start: int, borders: list[int], end: int) -> list[int
     """
     kept = [start]
     for border in [*borders, end]:
-        if _WORD.search(text, kept[-1], border) or len(kept) == 1 and border == end:
+        if _WORD.search(text, kept[-1], border) or (len(kept) == 1 and border == end):
             kept.append(border)
         elif len(kept) > 1:
             kept[-1] = border
