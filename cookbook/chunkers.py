@@ -1,0 +1,348 @@
+"""Documents -> Chunks: what is embedded and searched, and the parents that are read in its place.
+
+Every chunk is a slice of its document, and ``n_tokens`` counts that slice alone and keeps the limit.
+Joined in order, overlap aside, the chunks of a document give its text back; only white space that fits
+into no chunk may be left out, so a blank document has none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from .blocks import blocks
+from .sections import anchors
+from .sentences import cut_span, split_block
+from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, grapheme_border
+from .types import Chunk, Document, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SPACE = re.compile(r"[^\S\r]")
+# Blocks that announce the next one, which a chunk should not end with.
+_LEADS = ("heading", "table_head")
+
+
+def fixed_window(
+    docs: Iterable[Document], *, chunk_tokens: int = 200, overlap: int = 40, encoding: str = DEFAULT_ENCODING
+) -> list[Chunk]:
+    """Windows of ``chunk_tokens`` tokens, one every ``chunk_tokens - overlap``, blind to what the text says.
+
+    >>> page = Document(doc_id="kiln", title="", text="one two three four five six seven")
+    >>> [chunk.text for chunk in fixed_window([page], chunk_tokens=4, overlap=1)]
+    ['one two three four', ' four five six seven']
+    """
+    _check_limit("chunk_tokens", chunk_tokens, overlap)
+    chunks: list[Chunk] = []
+    for page in _pages(docs, encoding):
+        position = 0
+        for start, end in _windows(page.tokens, chunk_tokens, overlap):
+            if not page.text[start:end].isspace():
+                chunk_id = f"{page.key}#w{position:04d}"
+                chunks.append(page.chunk(chunk_id, "fixed_window", position, start, end))
+                position += 1
+    return chunks
+
+
+def sentence_window(
+    docs: Iterable[Document], *, max_tokens: int = 128, encoding: str = DEFAULT_ENCODING
+) -> list[Chunk]:
+    """One chunk a sentence; the window around it is added after the search, by an expander.
+
+    A sentence above ``max_tokens`` is cut, since a window of 2r + 1 sentences is bounded only if
+    sentences are.
+
+    >>> page = Document(doc_id="kiln", title="", text="Heat slowly. Then wait two days.")
+    >>> [(chunk.chunk_id, chunk.text) for chunk in sentence_window([page])]
+    [('kiln#s0000', 'Heat slowly. '), ('kiln#s0001', 'Then wait two days.')]
+    """
+    _check_limit("max_tokens", max_tokens)
+    chunks: list[Chunk] = []
+    for page in _pages(docs, encoding):
+        position = 0
+        for start, end in page.sentences(max_tokens):
+            chunk_id = f"{page.key}#s{position:04d}"
+            chunks.append(page.chunk(chunk_id, "sentence", position, start, end))
+            position += 1
+    return chunks
+
+
+def parent_child(
+    docs: Iterable[Document],
+    *,
+    parent_tokens: int = 900,
+    child_tokens: int = 180,
+    overlap: int = 24,
+    encoding: str = DEFAULT_ENCODING,
+) -> tuple[list[Chunk], list[Chunk], dict[str, str]]:
+    """Small chunks to search, inside the large ones that are read.
+
+    Both are cut at the strongest border that leaves a quarter of the limit: section, then block, then
+    sentence, line, word. A rest below a quarter is balanced with the chunk before it. Children overlap
+    by at most ``overlap`` tokens, from a border on, never across a section or a parent.
+
+    Returns:
+        Children and parents, each in document order, and the parent's id of each child's id.
+
+    >>> page = Document(doc_id="kiln", title="", text="Heat slowly. Then wait two days.")
+    >>> children, parents, mapping = parent_child([page], parent_tokens=9, child_tokens=6, overlap=0)
+    >>> [child.text for child in children], mapping["kiln#p0000#c001"]
+    (['Heat slowly. ', 'Then wait two days.'], 'kiln#p0000')
+    """
+    _check_limit("parent_tokens", parent_tokens)
+    _check_limit("child_tokens", child_tokens, overlap)
+    if child_tokens > parent_tokens:
+        raise ValueError(f"child_tokens={child_tokens} must not be above parent_tokens={parent_tokens}")
+    children: list[Chunk] = []
+    parents: list[Chunk] = []
+    mapping: dict[str, str] = {}
+    for page in _pages(docs, encoding):
+        regions = page.cuts(0, len(page.text), parent_tokens)
+        for number, (parent_start, parent_end) in enumerate(regions):
+            parent_id = f"{page.key}#p{number:04d}"
+            parents.append(page.chunk(parent_id, "parent", number, parent_start, parent_end))
+            cuts = page.cuts(parent_start, parent_end, child_tokens, overlap)
+            for position, (start, end) in enumerate(cuts):
+                child_id = f"{parent_id}#c{position:03d}"
+                mapping[child_id] = parent_id
+                children.append(page.chunk(child_id, "child", position, start, end, parent_id))
+    return children, parents, mapping
+
+
+def section_child(
+    docs: Iterable[Document], *, child_tokens: int = 180, overlap: int = 0, encoding: str = DEFAULT_ENCODING
+) -> list[Chunk]:
+    """Chunks inside the sections of a page, cut as children are; ``parent_id`` is the section's id.
+
+    >>> page = Document(doc_id="kiln", title="", text="# Heat\\n\\nSlowly.\\n\\n# Wait\\n\\nTwo days.\\n")
+    >>> [(chunk.chunk_id, chunk.heading_id) for chunk in section_child([page])]
+    [('kiln#h000#c000', 'heat'), ('kiln#h001#c000', 'wait')]
+    """
+    _check_limit("child_tokens", child_tokens, overlap)
+    chunks: list[Chunk] = []
+    for page in _pages(docs, encoding):
+        borders = [*page.section_starts, len(page.text)]
+        for number, section_id in enumerate(page.section_ids):
+            cuts = page.cuts(borders[number], borders[number + 1], child_tokens, overlap)
+            for position, (start, end) in enumerate(cuts):
+                chunk_id = f"{section_id}#c{position:03d}"
+                chunks.append(page.chunk(chunk_id, "section_child", position, start, end, section_id))
+    return chunks
+
+
+def whole_page(docs: Iterable[Document], *, encoding: str = DEFAULT_ENCODING) -> list[Chunk]:
+    """One chunk a page, however long.
+
+    >>> whole_page([Document(doc_id="kiln", title="", text="Heat slowly.")])[0].n_tokens
+    3
+    """
+    return [page.chunk(f"{page.key}#page", "page", 0, 0, len(page.text)) for page in _pages(docs, encoding)]
+
+
+def _check_limit(name: str, limit: int, overlap: int = 0) -> None:
+    if limit < MIN_LIMIT:
+        raise ValueError(
+            f"{name}={limit} (with overlap={overlap}) must be at least {MIN_LIMIT}: "
+            "one code point can take that many tokens"
+        )
+    if not 0 <= overlap < limit:
+        raise ValueError(f"overlap={overlap} must be at least 0 and below {name}={limit}")
+
+
+def _windows(tokens: TokenMap, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """Spans of ``size`` tokens of the whole text, moved to borders between grapheme clusters."""
+    text, step = tokens.text, size - overlap
+    first, start, end = 0, 0, 0
+    while end < len(text):
+        if first:
+            start = min(end, _snap(text, start, tokens.offset(first))) if overlap else end
+        goal = _snap(text, start, max(tokens.offset(first + size), start + 1))
+        # A word cut in two can take a token more alone: start later then, if the overlap allows it.
+        later = first
+        while tokens.count(start, goal) > size and (moved := tokens.offset(later + 1)) <= end:
+            later += 1
+            start = _snap(text, start, moved) if moved > start else start
+        stop = tokens.cut(start, goal, size)
+        if stop <= end:  # the overlap leaves no room
+            start = end
+            stop = tokens.cut(start, max(goal, start + 1), size)
+        end = stop
+        yield start, end
+        first += step
+        while end < len(text) and tokens.offset(first) <= start:  # inside one character
+            first += step
+
+
+def _snap(text: str, start: int, place: int) -> int:
+    """The last cluster border up to the place; the place itself where one cluster fills the stretch."""
+    border = grapheme_border(text, start, place)
+    return border if border > start else place
+
+
+def _pages(docs: Iterable[Document], encoding: str) -> Iterator[_Page]:
+    """The documents that are not blank, each encoded in a thread while the one before is cut."""
+    with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
+        ahead = None
+        for document in docs:
+            if not document.text or document.text.isspace():
+                continue
+            coming = document, pool.submit(TokenMap, document.text, encoding=encoding)
+            if ahead is not None:
+                yield _Page(ahead[0], ahead[1].result())
+            ahead = coming
+        if ahead is not None:
+            yield _Page(ahead[0], ahead[1].result())
+
+
+class _Page:
+    """One document, its tokens, and the places where it may be cut, strongest first."""
+
+    def __init__(self, document: Document, tokens: TokenMap) -> None:
+        self.document = document
+        self.text = document.text
+        self.key = document.key
+        self.tokens = tokens
+        self.tiles = blocks(document.text)
+        self.starts = [tile.start for tile in self.tiles]
+        self.section_tiles: list[int] = []  # the first block of every section
+        self.section_borders: list[int] = []
+        self.block_borders: list[int] = []
+        titles: list[str] = []
+        follows_lead = True  # the start of the text is no border either
+        for number, tile in enumerate(self.tiles):
+            is_heading = tile.kind == "heading"
+            if is_heading or number == 0:
+                self.section_tiles.append(number)
+            if is_heading:
+                titles.append(tile.title)
+            if not follows_lead:
+                (self.section_borders if is_heading else self.block_borders).append(tile.start)
+            follows_lead = tile.kind in _LEADS
+        self.section_starts = [self.starts[number] for number in self.section_tiles]
+        self.section_ids = [f"{self.key}#h{number:03d}" for number in range(len(self.section_tiles))]
+        self.heading_ids = anchors(titles)
+        if self.tiles[0].kind != "heading":
+            self.heading_ids.insert(0, "")  # the preamble
+        self._sentence_borders: dict[int, list[int]] = {}
+
+    def chunk(
+        self, chunk_id: str, kind: str, position: int, start: int, end: int, parent_id: str | None = None
+    ) -> Chunk:
+        """The record of one slice."""
+        tile = bisect_right(self.starts, start) - 1
+        section = bisect_right(self.section_tiles, tile) - 1
+        return Chunk(
+            chunk_id=chunk_id,
+            doc_id=self.document.doc_id,
+            span=Span(doc_id=self.document.doc_id, start=start, end=end),
+            text=self.text[start:end],
+            kind=kind,
+            position=position,
+            parent_id=parent_id,
+            section_id=self.section_ids[section],
+            heading_id=self.heading_ids[section],
+            para_index=tile - self.section_tiles[section],
+            n_tokens=self.tokens.count(start, end),
+        )
+
+    def sentences(self, max_tokens: int) -> Iterator[tuple[int, int]]:
+        """The sentences of the page in order, longer ones in pieces."""
+        for tile in self.tiles:
+            for start, end in split_block(self.text, tile):
+                yield from cut_span(self.tokens, start, end, max_tokens=max_tokens)
+
+    def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
+        """Spans under the limit that cover ``[start, end)`` and start up to ``overlap`` tokens early."""
+        tokens, text = self.tokens, self.text
+        quarter = min(limit, 2 * (limit - overlap)) // 4
+        content_end = end
+        while content_end > start and text[content_end - 1].isspace():
+            content_end -= 1
+        done = start  # what the spans so far cover
+        while done < content_end:
+            reach = tokens.cut(start, end, limit)
+            if reach <= done:  # the overlap leaves no room
+                start = done
+                reach = tokens.cut(start, end, limit)
+            if reach >= content_end:
+                yield start, reach
+                return
+            first, last = tokens.index(start), tokens.index(content_end)
+            low = max(done + 1, tokens.offset(first + quarter + 1))
+            stop = self._border(low, reach, reach) or reach
+            if last - tokens.index(stop) <= quarter:
+                # Too little would be left: cut near the middle, so that both parts keep the limit.
+                low = max(low, tokens.offset(last - limit + overlap + 2))
+                high = min(reach, tokens.offset(last - quarter - 1))
+                middle = min(max(low, tokens.offset((first + last) // 2)), high)
+                if low <= high:
+                    stop = self._border(low, high, middle) or middle
+            if not text[stop].isascii():
+                stop = _snap(text, start, stop)
+            if stop <= done or tokens.count(start, stop) > limit:
+                stop = reach
+            if not text[start:stop].isspace():
+                yield start, stop
+            start = self._overlap_start(max(start + 1, done), stop, overlap) if overlap else stop
+            done = stop
+
+    def _border(self, low: int, high: int, target: int) -> int:
+        """The border in ``[low, high]`` nearest to the target, of the strongest kind there; 0 if none."""
+        if low > high:
+            return 0
+        return (
+            _nearest(self.section_borders, low, high, target)
+            or _nearest(self.block_borders, low, high, target)
+            or _nearest(self._sentences_in(low, high), low, high, target)
+            or _nearest(self.starts, low, high, target)
+            or self._gap("\n", low, high, target)
+            or self._gap(" ", low, high, target)
+            or max((gap.end() for gap in _SPACE.finditer(self.text, low - 1, target)), default=0)
+        )
+
+    def _sentences_in(self, low: int, high: int) -> list[int]:
+        """Where sentences begin inside the blocks that touch ``[low, high]``."""
+        first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high) - 1
+        borders: list[int] = []
+        for number in range(first, last + 1):
+            inside = self._sentence_borders.get(number)
+            if inside is None:
+                spans = split_block(self.text, self.tiles[number])
+                inside = self._sentence_borders[number] = [start for start, _ in spans[1:]]
+            borders = borders + inside if borders else inside
+        return borders
+
+    def _gap(self, mark: str, low: int, high: int, target: int) -> int:
+        """The place behind the mark that is nearest before the target, else after it; 0 if none."""
+        return self.text.rfind(mark, low - 1, target) + 1 or self.text.find(mark, target, high) + 1
+
+    def _overlap_start(self, low: int, stop: int, overlap: int) -> int:
+        """The earliest border of the strongest kind from which at most ``overlap`` tokens lead to ``stop``."""
+        tokens, text = self.tokens, self.text
+        section = self.section_starts[bisect_right(self.section_starts, stop) - 1]
+        low = max(low, section, tokens.offset(tokens.index(stop) - overlap))
+        if low >= stop:
+            return stop
+        for places in (self.starts, self._sentences_in(low, stop)):
+            for place in places[bisect_left(places, low) : bisect_left(places, stop)]:
+                if tokens.count(place, stop) <= overlap:
+                    return place
+        place = text.find(" ", low - 1, stop - 1) + 1
+        while place:
+            if text[place].isascii() and not text[place].isspace() and tokens.count(place, stop) <= overlap:
+                return place
+            place = text.find(" ", place, stop - 1) + 1
+        return stop
+
+
+def _nearest(places: list[int], low: int, high: int, target: int) -> int:
+    """The place in ``[low, high]`` nearest to the target (the earlier of two); 0 if there is none."""
+    index = bisect_right(places, target)
+    before = places[index - 1] if index and places[index - 1] >= low else 0
+    after = places[index] if index < len(places) and places[index] <= high else 0
+    if before and after:
+        return before if target - before <= after - target else after
+    return before or after
