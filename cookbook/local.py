@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .blocks import blocks
 from .errors import MissingDataError
+from .sentences import split_block
 from .types import Passage, Quote
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ EMBED_MODEL = "wordllama-l2-supercat-256"
 CHAT_MODEL = "extractive-reader"
 NOT_IN_PASSAGES = "The answer is not in the passages."
 
-#: The reader refuses when its best sentence scores below this. The one number to tune.
+#: The reader refuses when its best sentence scores below this, and returns none that does.
 THRESHOLD = 0.6
 #: Sentences that the reader returns at most.
 MAX_SENTENCES = 3
@@ -168,6 +170,14 @@ def _idf(n_with: NDArray[Any], n: int) -> NDArray[Any]:
 
 # --- the reader ---------------------------------------------------------------------------------------
 
+# Chosen on questions about API pages: what a sentence's context covers counts less than what it covers
+# itself; half of the score is what its neighbours cover; code and pointers rarely answer a question.
+_CONTEXT_WEIGHT = 0.7
+_N_NEIGHBOURS = 8
+_WEAK_WEIGHT = 0.8
+_POINTER_TITLES = frozenset({"see also", "references", "further reading"})
+_TOO_ALIKE = 0.7
+
 
 class Slice(NamedTuple):
     """A piece of a document that the reader may quote, with text that says what it is about."""
@@ -186,54 +196,96 @@ class Reading(NamedTuple):
     score: float
 
 
+class _Candidate(NamedTuple):
+    slice_index: int
+    start: int
+    end: int
+    context: str
+    weight: float
+
+
 def score_sentences(
-    question: str, sentences: Sequence[str], *, contexts: Sequence[str] | None = None
+    question: str,
+    sentences: Sequence[str],
+    *,
+    contexts: Sequence[str] | None = None,
+    sources: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
-    """How well each sentence answers the question, from 0 to 1; shape (n,). What the reader ranks by.
+    """How well each sentence answers the question, at most 1; shape (n,). What the reader ranks by.
+
+    Each token of the question takes its best cosine in the sentence, and again in the sentence with its
+    neighbours; the score is the mean of both, weighted so that words that say much count most. A word
+    of the question that nothing nearby covers therefore keeps the score low.
 
     Args:
-        contexts: for each sentence the text that says what it is about (headings, page title); what it
-            covers of the question counts a little less than what the sentence itself covers.
+        contexts: for each sentence the text that says what it is about (page, headings, lead-in).
+        sources: for each sentence the number of the text that it stands in; neighbours share it.
 
     >>> scores = score_sentences("How long is shipping?", ["Shipping takes two days.", "We sell kilns."])
     >>> bool(scores[0] > scores[1])
     True
     """
+    check_texts([question, *sentences])
     if not sentences:
         return np.zeros(0)
     model = _model()
     query = np.unique(_token_ids([question])[0])
-    bags = [np.unique(ids) for ids in _token_ids(sentences)]
-    inside = _max_per_bag(model.unit[query], bags)
-    n_with = np.asarray([np.isin(query, bag) for bag in bags]).sum(axis=0)
-    weights = _idf(n_with, len(sentences)) * model.norms[query]
+    weights = model.norms[query] ** 1.5
+
+    def cover(texts: Sequence[str]) -> NDArray[Any]:
+        return _max_per_bag(model.unit[query], [np.unique(ids) for ids in _token_ids(texts)])
+
+    own = cover(sentences)  # (n, query tokens)
+    around = np.zeros_like(own)
     if contexts is not None:
-        around = _max_per_bag(
-            model.unit[query], [np.unique(i) for i in _token_ids([c or "." for c in contexts])]
-        )
-        inside = np.maximum(inside, 0.8 * around)
-    scores: NDArray[np.float64] = np.round(inside @ weights / weights.sum(), 6)
+        row = {context: i for i, context in enumerate(dict.fromkeys(contexts))}
+        # A blank context covers what a lone full stop does: nothing.
+        around = cover([context if context.strip() else "." for context in row])[[row[c] for c in contexts]]
+    source = np.zeros(len(sentences), dtype=int) if sources is None else np.asarray(sources)
+    near = np.maximum(own, around)
+    for step in range(1, _N_NEIGHBOURS + 1):
+        same = (source[step:] == source[:-step])[:, None]
+        near[step:] = np.where(same, np.maximum(near[step:], own[:-step]), near[step:])
+        near[:-step] = np.where(same, np.maximum(near[:-step], own[step:]), near[:-step])
+    covered = (np.maximum(own, _CONTEXT_WEIGHT * around) + near) / 2
+    scores: NDArray[np.float64] = np.round(covered.astype(np.float64) @ weights / weights.sum(), 6)
     return scores
 
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
+def _candidates(index: int, source: Slice) -> Iterator[_Candidate]:
+    """The sentences of a slice, white space trimmed, each with what says what it is about.
 
-
-def _candidates(source: Slice) -> Iterator[tuple[int, int, str]]:
-    """(start, end, context) of each sentence of the slice, white space trimmed, headings as context."""
-    from .sentences import sentence_spans
-
+    That is the page's name, the headings above, the row of titles of a table, the item that a nested
+    item belongs to, and the first sentence of the sentence's own block.
+    """
+    page = f"{source.doc_id} {source.context}"
     path: list[tuple[int, str]] = []
-    for start, end in sentence_spans(source.text):
-        text = source.text[start:end]
-        heading = _HEADING.match(text)
-        if heading:
-            level = len(heading.group(1))
-            path = [(n, title) for n, title in path if n < level] + [(level, heading.group(2).strip())]
-        elif any(character.isalnum() for character in text):
-            start += len(text) - len(text.lstrip())
-            context = " ".join([source.context, *(title for _, title in path)])
-            yield start, start + len(text.strip()), context
+    leads: list[tuple[int, str]] = []  # (indent, sentence) of the items that the block is nested in
+    for block in blocks(source.text):
+        raw = source.text[block.start : block.end]
+        if block.kind == "heading":
+            path = [*(entry for entry in path if entry[0] < block.level), (block.level, block.title)]
+            leads = []
+            continue
+        if block.kind == "table_head":
+            leads = [(-1, raw)]
+            continue
+        indent = len(raw) - len(raw.lstrip())
+        if block.kind != "table_row":
+            leads = [lead for lead in leads if 0 <= lead[0] < indent]
+        weak = block.kind == "code" or (path and path[-1][1].strip().lower() in _POINTER_TITLES)
+        about = [page, *(title for _, title in path), *(lead for _, lead in leads)]
+        first = ""
+        for start, end in split_block(source.text, block):
+            sentence = source.text[start:end].strip()
+            if not any(character.isalnum() for character in sentence):
+                continue
+            start += len(source.text[start:end]) - len(source.text[start:end].lstrip())
+            context = " ".join([*about, first])
+            yield _Candidate(index, start, start + len(sentence), context, _WEAK_WEIGHT if weak else 1.0)
+            first = first or sentence
+        if block.kind == "item":
+            leads.append((indent, first))
 
 
 def read(
@@ -245,27 +297,40 @@ def read(
 ) -> list[Reading]:
     """The sentences that answer the question best, best first; none when the best is below the threshold.
 
+    Sentences that say nearly the same are returned once.
+
     >>> page = Slice("shipping", 0, "We sell kilns. Shipping takes two days.")
     >>> [reading.quote.quote for reading in read("How long is shipping?", [page], max_sentences=1)]
     ['Shipping takes two days.']
     """
-    found = [(n, *place) for n, source in enumerate(slices) for place in _candidates(source)]
-    sentences = [slices[n].text[start:end] for n, start, end, _ in found]
-    scores = score_sentences(question, sentences, contexts=[context for *_, context in found])
+    if max_sentences < 1:
+        raise ValueError(f"max_sentences={max_sentences} must be at least 1")
+    found = [candidate for n, source in enumerate(slices) for candidate in _candidates(n, source)]
+    sentences = [slices[c.slice_index].text[c.start : c.end] for c in found]
+    scores = score_sentences(
+        question,
+        sentences,
+        contexts=[c.context for c in found],
+        sources=[c.slice_index for c in found],
+    ) * np.asarray([c.weight for c in found])
     best: list[Reading] = []
-    seen: set[str] = set()
+    kept: list[set[str]] = []
     for i in np.argsort(-scores, kind="stable"):
         if len(best) == max_sentences or scores[i] < threshold:
             break
-        if sentences[i] in seen:
+        words = set(re.findall(r"\w+", sentences[i].lower()))
+        if any(len(words & other) >= _TOO_ALIKE * len(words | other) for other in kept):
             continue
-        seen.add(sentences[i])
-        n, start, end, _ = found[i]
-        source = slices[n]
+        kept.append(words)
+        candidate = found[i]
+        source = slices[candidate.slice_index]
         quote = Quote(
-            doc_id=source.doc_id, start=source.start + start, end=source.start + end, quote=sentences[i]
+            doc_id=source.doc_id,
+            start=source.start + candidate.start,
+            end=source.start + candidate.end,
+            quote=sentences[i],
         )
-        best.append(Reading(quote, n, float(scores[i])))
+        best.append(Reading(quote, candidate.slice_index, round(float(scores[i]), 6)))
     return best
 
 
@@ -305,14 +370,13 @@ def chat(text: str) -> str:
 
 
 def slices(passage: Passage) -> list[Slice]:
-    """The passage's slices, each with its place; heading and page name are their context."""
-    pieces: list[Slice] = []
-    end = len(passage.text)
-    for span in reversed(passage.spans):  # the text ends with the last slice
-        start = end - len(span)
-        pieces.append(Slice(span.doc_id, span.start, passage.text[start:end], passage.heading))
-        end = start
-    return pieces[::-1]
+    """The passage's slices, each with its place and the passage's heading."""
+    from .passages import slices as texts_of
+
+    return [
+        Slice(span.doc_id, span.start, text, passage.heading)
+        for span, text in zip(passage.spans, texts_of(passage), strict=True)
+    ]
 
 
 def answer(question: str, passages: Sequence[Passage]) -> tuple[list[Reading], str]:
