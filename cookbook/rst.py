@@ -119,9 +119,9 @@ def _convert(lines: list[str], section: str, targets: dict[str, str]) -> list[Bl
             i = end
             if text_line.endswith("::"):
                 body, i = _indented(lines, i)
-                text_line = text_line[:-2].rstrip()
-                if text_line:
-                    out.append(("other", _inline(text_line, targets) + ":"))
+                text_line = text_line[:-1].removesuffix(" :")  # "Text::" keeps one colon, "Text ::" none
+                if text_line != ":":
+                    out.append(("other", _inline(text_line, targets)))
                 if any(body):
                     out.append(("other", _fence(textwrap.dedent("\n".join(body)).strip("\n"), "")))
             else:
@@ -272,14 +272,19 @@ def _inline(text: str, targets: dict[str, str]) -> str:
             if titled and match["role"].endswith("ref"):
                 return titled[1]
             name = titled[1] if titled else content.lstrip("!")
-            return f"`{name.rpartition('.')[2] if name.startswith('~') else name.lstrip('.')}`"
+            return f"`{_short(name).lstrip('.')}`"
         if match["url"]:
             return f"[{match['text']}]({''.join(match['url'].split())})"  # wrapped in the source
         if name := match["name"]:
             url = targets.get(name.lower())
             return f"[{name}]({url})" if url else name
         if match["default"]:
-            return f"`{match['default']}`"
+            return f"`{_short(match['default'])}`"
         return f"[{match['note']}]" if match["note"] else ""
 
     return _INLINE.sub(replace, text)
+
+
+def _short(name: str) -> str:
+    """A name as it is shown: after a tilde only its last part."""
+    return name[1:].rpartition(".")[2] if name.startswith("~") else name
