@@ -29,7 +29,7 @@ CHAT_MODEL = "extractive-reader"
 NOT_IN_PASSAGES = "The answer is not in the passages."
 
 #: The reader refuses when its best sentence scores below this, and returns none that does.
-THRESHOLD = 0.6
+THRESHOLD = 0.62
 #: Sentences that the reader returns at most.
 MAX_SENTENCES = 3
 
@@ -146,21 +146,30 @@ def rerank(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     check_texts([question, *texts])
     if not texts:
         return np.zeros(0)
-    model = _model()
-    query = np.unique(_token_ids([question])[0])
-    bags = [np.unique(ids) for ids in _token_ids(texts)]
-    similar = _max_per_bag(model.unit[query], bags)  # (n, query tokens)
-    n_with = np.asarray([np.isin(query, bag) for bag in bags]).sum(axis=0)
-    weights = _idf(n_with, len(texts)) * model.norms[query]
+    query = _bag(question)
+    n_with = np.sum([np.isin(query, _bag(text), assume_unique=True) for text in texts], axis=0)
+    weights = _idf(n_with, len(texts)) * _model().norms[query]
+    similar = _cover(query, texts).astype(np.float64)
     scores: NDArray[np.float64] = np.round(similar @ weights / weights.sum(), 6)
     return scores
 
 
-def _max_per_bag(query: NDArray[Any], bags: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    """Best cosine of each query vector in each bag of token ids; shape (bags, query vectors)."""
+@lru_cache(maxsize=32_768)
+def _bag(text: str) -> NDArray[np.int64]:
+    """Distinct token ids of a text, ascending; kept, since the same chunks answer many questions."""
+    ids = _model().tokenizer.encode(text, add_special_tokens=False).ids
+    return np.unique(np.asarray(ids, dtype=np.int64))
+
+
+def _cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
+    """Best cosine of each query token in each text; shape (texts, query tokens)."""
     unit = _model().unit
+    bags = [_bag(text) for text in texts]
+    # Each distinct token is compared once: texts about one subject share most of theirs.
+    distinct, place = np.unique(np.concatenate(bags), return_inverse=True)
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
-    return np.maximum.reduceat(unit[np.concatenate(bags)] @ query.T, starts, axis=0)
+    cosines: NDArray[np.float32] = unit[distinct] @ unit[query].T
+    return np.maximum.reduceat(cosines[place], starts, axis=0)
 
 
 def _idf(n_with: NDArray[Any], n: int) -> NDArray[Any]:
@@ -200,7 +209,7 @@ class _Candidate(NamedTuple):
     slice_index: int
     start: int
     end: int
-    context: str
+    context: tuple[str, ...]
     weight: float
 
 
@@ -208,7 +217,7 @@ def score_sentences(
     question: str,
     sentences: Sequence[str],
     *,
-    contexts: Sequence[str] | None = None,
+    contexts: Sequence[Sequence[str]] | None = None,
     sources: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """How well each sentence answers the question, at most 1; shape (n,). What the reader ranks by.
@@ -218,7 +227,7 @@ def score_sentences(
     of the question that nothing nearby covers therefore keeps the score low.
 
     Args:
-        contexts: for each sentence the text that says what it is about (page, headings, lead-in).
+        contexts: for each sentence the texts that say what it is about (page, headings, lead-in).
         sources: for each sentence the number of the text that it stands in; neighbours share it.
 
     >>> scores = score_sentences("How long is shipping?", ["Shipping takes two days.", "We sell kilns."])
@@ -228,19 +237,17 @@ def score_sentences(
     check_texts([question, *sentences])
     if not sentences:
         return np.zeros(0)
-    model = _model()
-    query = np.unique(_token_ids([question])[0])
-    weights = model.norms[query] ** 1.5
-
-    def cover(texts: Sequence[str]) -> NDArray[Any]:
-        return _max_per_bag(model.unit[query], [np.unique(ids) for ids in _token_ids(texts)])
-
-    own = cover(sentences)  # (n, query tokens)
+    query = _bag(question)
+    weights = _model().norms[query] ** 1.5
+    own = _cover(query, sentences)  # (n, query tokens)
     around = np.zeros_like(own)
     if contexts is not None:
-        row = {context: i for i, context in enumerate(dict.fromkeys(contexts))}
-        # A blank context covers what a lone full stop does: nothing.
-        around = cover([context if context.strip() else "." for context in row])[[row[c] for c in contexts]]
+        parts = [text for texts in contexts for text in texts if text.strip()]
+        rows = dict(zip(parts, _cover(query, parts), strict=True)) if parts else {}
+        for i, texts in enumerate(contexts):
+            for text in texts:
+                if text in rows:
+                    np.maximum(around[i], rows[text], out=around[i])
     source = np.zeros(len(sentences), dtype=int) if sources is None else np.asarray(sources)
     near = np.maximum(own, around)
     for step in range(1, _N_NEIGHBOURS + 1):
@@ -258,7 +265,6 @@ def _candidates(index: int, source: Slice) -> Iterator[_Candidate]:
     That is the page's name, the headings above, the row of titles of a table, the item that a nested
     item belongs to, and the first sentence of the sentence's own block.
     """
-    page = f"{source.doc_id} {source.context}"
     path: list[tuple[int, str]] = []
     leads: list[tuple[int, str]] = []  # (indent, sentence) of the items that the block is nested in
     for block in blocks(source.text):
@@ -274,15 +280,16 @@ def _candidates(index: int, source: Slice) -> Iterator[_Candidate]:
         if block.kind != "table_row":
             leads = [lead for lead in leads if 0 <= lead[0] < indent]
         weak = block.kind == "code" or (path and path[-1][1].strip().lower() in _POINTER_TITLES)
-        about = [page, *(title for _, title in path), *(lead for _, lead in leads)]
+        about = [source.doc_id, source.context, *(title for _, title in path), *(lead for _, lead in leads)]
         first = ""
         for start, end in split_block(source.text, block):
             sentence = source.text[start:end].strip()
             if not any(character.isalnum() for character in sentence):
                 continue
             start += len(source.text[start:end]) - len(source.text[start:end].lstrip())
-            context = " ".join([*about, first])
-            yield _Candidate(index, start, start + len(sentence), context, _WEAK_WEIGHT if weak else 1.0)
+            yield _Candidate(
+                index, start, start + len(sentence), (*about, first), _WEAK_WEIGHT if weak else 1.0
+            )
             first = first or sentence
         if block.kind == "item":
             leads.append((indent, first))
