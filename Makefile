@@ -38,7 +38,7 @@ ask: $(VENV)/.ask
 	@$(PY) -m cookbook ask "$$COOKBOOK_QUESTION" --corpus "$(CORPUS)"
 
 notebooks: $(VENV)/.full
-	$(PY) -m cookbook run --in-place
+	$(PY) -c "from cookbook.runner import run; raise SystemExit(run(in_place=True))"
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/chunking.py

@@ -22,7 +22,7 @@ from .tables import table
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "build"
-CELL_TIMEOUT_S = 120.0
+CELL_TIMEOUT_S = 120
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 # Variables that would change what a notebook prints. Those that say where data lie stay.
@@ -93,7 +93,7 @@ def missing_need(notebook: Any) -> str | None:
 
 
 def execute(
-    notebook: Any, *, folder: Path, build: Path = BUILD, timeout_s: float = CELL_TIMEOUT_S
+    notebook: Any, *, folder: Path, build: Path = BUILD, timeout_s: int = CELL_TIMEOUT_S
 ) -> str | None:
     """Run all cells in a fresh kernel, outputs into ``notebook``; return what failed, or None."""
     try:
@@ -114,7 +114,7 @@ def execute(
     try:
         client.execute(env=kernel_environment(build))
     except CellTimeoutError:
-        return f"a cell ran for more than {timeout_s:g} s"
+        return f"a cell ran for more than {timeout_s} s"
     except DeadKernelError:
         return "the kernel died"
     except CellControlSignal:
@@ -140,7 +140,7 @@ def run(
     in_place: bool = False,
     notebooks: Path = NOTEBOOKS,
     build: Path = BUILD,
-    timeout_s: float = CELL_TIMEOUT_S,
+    timeout_s: int = CELL_TIMEOUT_S,
     write: Callable[[str], None] = print,
 ) -> int:
     """Execute the notebooks into ``build``, or ``in_place``; return the exit code: 1 when one failed.
@@ -175,7 +175,7 @@ def run(
     return int(any(result.result.startswith("failed") for result in results))
 
 
-def _one(path: Path, *, in_place: bool, build: Path, timeout_s: float) -> str:
+def _one(path: Path, *, in_place: bool, build: Path, timeout_s: int) -> str:
     import nbformat
 
     stored = path.read_text(encoding="utf-8")
