@@ -126,7 +126,7 @@ def score(question: Question, trace: Trace) -> dict[str, Any]:
         "forbidden": _shared(_merged(question.forbidden), _merged(sent)) > 0,
         "n_tokens": trace.prompt.n_tokens,
         "cited": cited,
-        "refused": None if answer is None else REFUSAL in answer.text.lower(),
+        "refused": None if answer is None else REFUSAL.rstrip(".").lower() in answer.text.lower(),
     }
 
 

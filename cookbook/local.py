@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 from .blocks import blocks
 from .errors import MissingDataError
 from .sentences import split_block
+from .prompts import REFUSAL
 from .types import Passage, Quote
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 DIM = 256
 EMBED_MODEL = "wordllama-l2-supercat-256"
 CHAT_MODEL = "extractive-reader"
-NOT_IN_PASSAGES = "The answer is not in the passages."
 
 #: The reader refuses when its best sentence scores below this, and returns none that does.
 THRESHOLD = 0.62
@@ -79,27 +80,24 @@ def check_texts(texts: Sequence[str]) -> None:
     """Refuse what no embedder can take, before any work is done.
 
     Raises:
-        TypeError: one string was given instead of a sequence of strings.
-        ValueError: some texts are blank, or hold a lone surrogate; the message gives their positions.
+        ValueError: texts is one string, or some are blank, no strings, or hold a lone surrogate; the
+            message gives their positions.
 
     >>> check_texts(["a", "", "b", " "])
     Traceback (most recent call last):
         ...
-    ValueError: texts at positions [1, 3] are blank; leave them out or fill them in before embedding
+    ValueError: texts at positions [1, 3] are blank; leave them out or fill them in
     """
     if isinstance(texts, str):
-        raise TypeError("texts must be a sequence of strings, not one string: pass [text]")
-    blank = [i for i, text in enumerate(texts) if not text.strip()]
-    if blank:
-        raise ValueError(
-            f"texts at positions {blank} are blank; leave them out or fill them in before embedding"
-        )
-    broken = [i for i, text in enumerate(texts) if _has_surrogate(text)]
-    if broken:
-        raise ValueError(
-            f"texts at positions {broken} hold a lone surrogate; "
-            "replace it (text.encode('utf-8', 'replace').decode())"
-        )
+        raise ValueError(f"texts={texts[:40]!r} must be a sequence of strings, not one: pass [text]")
+    for is_bad, complaint in (
+        (lambda text: not isinstance(text, str), "are no strings; convert them"),
+        (lambda text: not text.strip(), "are blank; leave them out or fill them in"),
+        (_has_surrogate, "hold a lone surrogate; replace it (text.encode('utf-8', 'replace').decode())"),
+    ):
+        positions = [i for i, text in enumerate(texts) if is_bad(text)]
+        if positions:
+            raise ValueError(f"texts at positions {positions} {complaint}")
 
 
 def _has_surrogate(text: str) -> bool:
@@ -343,6 +341,8 @@ def read(
 
 _QUESTION = re.compile(r"^(?:Q|Question):[ \t]*", re.MULTILINE)
 _ANSWER = re.compile(r"^(?:A|Answer):", re.MULTILINE)
+# A line like "[2] shipping" begins a passage: it is its title, not a sentence of it.
+_PASSAGE = re.compile(r"^\[\d+\][ \t]*(.*)$", re.MULTILINE)
 
 
 def split_prompt(text: str) -> tuple[str, str]:
@@ -372,8 +372,15 @@ def chat(text: str) -> str:
     above, question = split_prompt(text)
     if not question:
         raise ValueError("prompt holds no question; end it with a line 'Q: ...'")
-    readings = read(question, [Slice("", 0, above)]) if above.strip() else []
-    return "\n".join(reading.quote.quote for reading in readings) or NOT_IN_PASSAGES
+    bounds = [0, *(mark.start() for mark in _PASSAGE.finditer(above)), len(above)]
+    passages = [above[start:end] for start, end in pairwise(bounds)]
+    titles = [_PASSAGE.match(passage) for passage in passages]
+    slices = [
+        Slice("", 0, passage[title.end() :], title.group(1)) if title else Slice("", 0, passage)
+        for passage, title in zip(passages, titles, strict=True)
+    ]
+    readings = read(question, slices)
+    return "\n".join(reading.quote.quote for reading in readings) or REFUSAL
 
 
 def slices(passage: Passage) -> list[Slice]:
@@ -391,4 +398,4 @@ def answer(question: str, passages: Sequence[Passage]) -> tuple[list[Reading], s
     numbered = [(n, piece) for n, passage in enumerate(passages, start=1) for piece in slices(passage)]
     readings = read(question, [piece for _, piece in numbered])
     lines = [f"{reading.quote.quote} [{numbered[reading.slice_index][0]}]" for reading in readings]
-    return readings, "\n".join(lines) or NOT_IN_PASSAGES
+    return readings, "\n".join(lines) or REFUSAL

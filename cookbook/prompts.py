@@ -13,10 +13,12 @@ from .passages import shorten
 from .tokens import DEFAULT_ENCODING, count
 from .types import Passage, Prompt
 
+#: What a reader says when the passages do not answer the question.
+REFUSAL = "The answer is not in the passages."
 SYSTEM = (
     "Answer the question from the passages alone. Cite each passage that you use by its number, like [1]. "
     "Give the conditions and limits that the passages put on the answer. If the passages do not hold the "
-    "answer, reply: The answer is not in the passages."
+    f"answer, reply: {REFUSAL}"
 )
 
 #: What a chat model adds to each message besides role and content, and to the whole for its reply.
