@@ -31,8 +31,11 @@ class VectorCache:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # The time-out is how long one process waits for the other's commit.
-        self._db = sqlite3.connect(self.path, timeout=30.0)
+        try:
+            # The time-out is how long one process waits for the other's commit.
+            self._db = sqlite3.connect(self.path, timeout=30.0)
+        except sqlite3.OperationalError as error:
+            raise ValueError(f"cache={str(path)!r} must be a file, not a folder ({error})") from error
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute(
@@ -41,7 +44,7 @@ class VectorCache:
             )
         except sqlite3.DatabaseError as error:
             self._db.close()
-            raise ValueError(f"cache={str(path)!r} must be a new file or a vector cache ({error})") from error
+            raise ValueError(f"cache={str(path)!r} must be a vector cache or a new file ({error})") from error
 
     def get(self, provider: str, model: str, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
         """For each text its vector, or None where the cache holds none."""

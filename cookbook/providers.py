@@ -241,7 +241,8 @@ class LLMClient:
             ValueError: a text is blank, holds a lone surrogate or is too long; positions are given.
             BadReplyError: the server's vectors do not fit the texts or the vectors it gave before.
         """
-        texts = list(texts) if not isinstance(texts, str) else texts
+        if not isinstance(texts, str):
+            texts = list(texts)
         local.check_texts(texts)
         model = self.embed_model
         if not texts:
@@ -375,7 +376,7 @@ def _needed(value: str | None, default: str | None, provider: str, suffix: str, 
 def _key(api_key: str | None, row: Provider, provider: str) -> str:
     if row.key is None:  # the openai package insists on a key; such a server reads none
         return api_key or "none"
-    found = api_key or os.environ.get(row.key)
+    found = (api_key or os.environ.get(row.key) or "").strip()
     if not found:
         raise MissingKeyError(
             f"{provider} needs a key: set {row.key} or pass api_key=; PROVIDER=local needs none"

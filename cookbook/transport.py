@@ -90,21 +90,23 @@ class Transport:
         """
         with self._translated("/embeddings"):
             # base64 is the package's default, and not every server takes it
-            reply = self._client.embeddings.create(model=model, input=list(texts), encoding_format="float")
-        return self._ordered(reply.data or [], len(texts))
+            reply: Any = self._client.embeddings.create(
+                model=model, input=list(texts), encoding_format="float"
+            )
+            return self._ordered(list(reply.data), len(texts))
 
     def _ordered(self, data: Sequence[Any], n_expected: int) -> NDArray[np.float32]:
         where = f"{self.provider} at {self.base_url}/embeddings"
         if len(data) != n_expected:
             raise BadReplyError(f"{where}: {n_expected} vectors expected, got {len(data)}")
-        indexes: list[Any] = [getattr(item, "index", None) for item in data]
+        indexes: list[Any] = [item.index for item in data]
         # Servers that do not number their vectors send None, or 0 for each, in the order of the texts.
         if all(index in (None, 0) for index in indexes):
             order = list(range(n_expected))
-        elif sorted(indexes, key=repr) == sorted(range(n_expected), key=repr):
+        elif all(isinstance(i, int) for i in indexes) and sorted(indexes) == list(range(n_expected)):
             order = np.argsort(indexes).tolist()
         else:
-            raise BadReplyError(f"{where}: indexes 0..{n_expected - 1} expected, got {indexes}")
+            raise BadReplyError(f"{where}: indexes 0 to {n_expected - 1} expected, got {indexes}")
         sizes = sorted({len(item.embedding) for item in data})
         if len(sizes) > 1 or sizes[:1] == [0]:
             raise BadReplyError(f"{where}: vectors of one size expected, got sizes {sizes}")
@@ -120,14 +122,13 @@ class Transport:
                 model=model,
                 messages=[dict(message) for message in messages],  # type: ignore[misc]
             )
-        choices = getattr(reply, "choices", None)
-        text = choices[0].message.content if choices and choices[0].message else None
-        if not isinstance(text, str):
-            raise BadReplyError(f"{self.provider} at {self.base_url}/chat/completions: no text in the reply")
-        usage = getattr(reply, "usage", None)
-        if usage is None:
+            text = reply.choices[0].message.content
+            if not isinstance(text, str):
+                raise TypeError(f"content is {text!r}")
+            counts = reply.usage
+        if counts is None:
             return text, {}
-        return text, {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        return text, {"prompt_tokens": counts.prompt_tokens, "completion_tokens": counts.completion_tokens}
 
     @contextmanager
     def _translated(self, path: str) -> Iterator[None]:
@@ -143,14 +144,26 @@ class Transport:
             ) from error
         except openai.APIStatusError as error:
             advice = _ADVICE.get(error.status_code, "the server failed: try later").format(**self._names)
-            raise ProviderError(f"{where}: status {error.status_code}: {advice} ({error.message})") from error
+            raise ProviderError(
+                f"{where}: status {error.status_code}: {advice} ({self._redacted(error.message)})"
+            ) from error
         except openai.APIConnectionError as error:
             raise ProviderError(
                 f"{where}: no connection ({error.__cause__ or error}); "
                 f"is the server running, and is {self._names['base_url']} right?"
             ) from error
-        except (openai.APIResponseValidationError, ValueError) as error:
+        except (
+            openai.APIResponseValidationError,
+            AttributeError,
+            IndexError,
+            TypeError,
+            ValueError,
+        ) as error:
+            # Another server answered, or one that speaks the protocol in part: a web page, a null, a list.
             raise BadReplyError(f"{where}: the reply is not what was asked for ({error})") from error
+
+    def _redacted(self, message: str) -> str:
+        return message.replace(self._client.api_key, "***")
 
     def close(self) -> None:
         """Close the connections."""
