@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .prompts import REFUSAL
 from .types import EvalSample, Hit, Question, Quote, Span, Trace
 
 __all__ = [
@@ -28,6 +27,10 @@ __all__ = [
     "span_precision",
     "span_recall",
 ]
+
+
+#: The words by which a reply declines; the system text asks for them.
+REFUSED = "not in the passages"
 
 
 def _merged(spans: Iterable[Span | Quote]) -> dict[str, list[tuple[int, int]]]:
@@ -126,7 +129,7 @@ def score(question: Question, trace: Trace) -> dict[str, Any]:
         "forbidden": _shared(_merged(question.forbidden), _merged(sent)) > 0,
         "n_tokens": trace.prompt.n_tokens,
         "cited": cited,
-        "refused": None if answer is None else REFUSAL.rstrip(".").lower() in answer.text.lower(),
+        "refused": None if answer is None else REFUSED in answer.text.lower(),
     }
 
 

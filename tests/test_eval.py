@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cookbook.eval import (
+    REFUSED,
     compare,
     interval,
     reciprocal_rank,
@@ -14,6 +15,7 @@ from cookbook.eval import (
     span_precision,
     span_recall,
 )
+from cookbook.prompts import REFUSAL, SYSTEM
 from cookbook.types import Answer, Hit, Passage, Prompt, Question, Quote, Span, Trace
 
 
@@ -105,6 +107,10 @@ def test_a_question_without_answer_is_scored_on_refusal():
     assert row["refused"] is True and row["recall"] is None and row["cited"] is None
     yes = Answer(text="It is 5.", citations=(quote(0, 5),), model="m", usage={})
     assert score(question(), trace([span(0, 5)], answer=yes))["refused"] is False
+
+
+def test_the_words_of_a_refusal_are_those_that_the_prompt_asks_for():
+    assert REFUSED in REFUSAL.lower() and REFUSAL in SYSTEM
 
 
 def test_cited_asks_for_evidence_in_a_citation():

@@ -1,0 +1,58 @@
+"""The command line: an answer with its places, errors as one line."""
+
+import pytest
+
+from cookbook.__main__ import main
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "kiln.md").write_text(
+        "# Kiln\n\nElements are covered for 1,500 firing hours. Shelves are not covered.\n", encoding="utf-8"
+    )
+    return pages
+
+
+def test_ask_answers_from_a_folder(folder, capsys):
+    code = main(["ask", "How long are the elements covered?", "--folder", str(folder)])
+    out, err = capsys.readouterr()
+    assert code == 0
+    assert "1,500 firing hours" in out and "kiln, characters" in out
+    assert "indexed 1 pages" in err
+
+
+@pytest.mark.parametrize("strategy", ["window", "parent", "page"])
+def test_ask_takes_a_strategy(folder, capsys, strategy):
+    assert main(["ask", "How long are the elements covered?", "--folder", str(folder), "--strategy", strategy]) == 0
+    assert "1,500 firing hours" in capsys.readouterr().out
+
+
+def test_a_stored_index_is_used_again(folder, tmp_path, capsys):
+    arguments = ["ask", "How long are the elements covered?", "--folder", str(folder), "--store", str(tmp_path / "s")]
+    assert main(arguments) == 0
+    assert "indexed" in capsys.readouterr().err
+    assert main(arguments) == 0
+    again = capsys.readouterr()
+    assert "indexed" not in again.err and "1,500 firing hours" in again.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ask", "x", "--corpus", "nowhere"], "nowhere"),
+        (["ask", "x", "--folder", "no/such/folder"], "no/such/folder"),
+        (["ask", "  ", "--corpus", "wiki"], "blank"),
+    ],
+)
+def test_errors_are_one_line(capsys, arguments, says):
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.count("error:") == 1 and says in err and "Traceback" not in err
+
+
+def test_an_unknown_provider_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("PROVIDER", "nobody")
+    assert main(["ask", "x", "--corpus", "wiki"]) == 2
+    assert "nobody" in capsys.readouterr().err
