@@ -60,11 +60,18 @@ def _pages(
 
 
 def _check_slice(document: Document, span: Span, text: str, chunk_id: str) -> None:
-    if not text or document.text[span.start : span.end] != text:
+    if not text.strip() or document.text[span.start : span.end] != text:
         raise CorpusError(
             f"document {document.doc_id!r} does not hold the text of {chunk_id!r} at "
             f"[{span.start}, {span.end}): it changed since it was indexed; index it again"
         )
+
+
+def _trimmed(hit: Hit) -> Span:
+    """The hit's span without white space at its ends, which may belong to a neighbour's sentence."""
+    span = hit.span
+    start = span.start + len(hit.text) - len(hit.text.lstrip())
+    return Span(doc_id=hit.doc_id, start=start, end=start + len(hit.text.strip()))
 
 
 def _around(
@@ -142,14 +149,15 @@ def window(
         merge: make windows that overlap or touch one passage; otherwise one passage a hit.
     """
     _at_least(0, before=before, after=after, before_tokens=before_tokens, after_tokens=after_tokens)
+    _at_least(MIN_LIMIT, max_sentence_tokens=max_sentence_tokens)
 
     def n_tokens(page: Page, start: int, end: int) -> int:
         return count(page.document.text[start:end], encoding=encoding)
 
     def widen(hit: Hit, page: Page) -> Span:
-        core = page.sentences_of(hit.span, max_sentence_tokens)
+        core = page.sentences_of(_trimmed(hit), max_sentence_tokens)
         first, last = core[0].start, core[-1].end
-        of_hit = _sections_of(hit.span, page) if within_section else []
+        of_hit = _sections_of(_trimmed(hit), page) if within_section else []
         lowest = of_hit[0].body.start if of_hit else 0
         highest = of_hit[-1].body.end if of_hit else len(page.document.text)
         start, end = first, last
@@ -187,13 +195,13 @@ def centred(
 
     A hit whose own sentences exceed the limit stays as it is when it fits, else it is cut.
     """
-    _at_least(MIN_LIMIT, max_tokens=max_tokens)
+    _at_least(MIN_LIMIT, max_tokens=max_tokens, max_sentence_tokens=max_sentence_tokens)
 
     def widen(hit: Hit, page: Page) -> Span:
         def fits(start: int, end: int) -> bool:
             return page.tokens.count(start, end) <= max_tokens
 
-        span = hit.span
+        span = _trimmed(hit)
         core = page.sentences_of(span, max_sentence_tokens)
         first, last = core[0].start, core[-1].end
         grown = grow(
@@ -291,7 +299,7 @@ def sections(
     _at_least(MIN_LIMIT, max_tokens=max_tokens)
     found = list(_pages(hits, documents, encoding))
     numbered = {
-        section_at(page.sections, hit.span.start).section_id
+        section_at(page.sections, _trimmed(hit).start).section_id
         for hit, page in found
         if number_rule and _DIGIT.search(hit.text)
     }
@@ -312,15 +320,16 @@ def sections(
                 start = kept.end
 
     for hit, page in found:
-        of_hit = _sections_of(hit.span, page)
+        span = _trimmed(hit)
+        of_hit = _sections_of(span, page)
         for section in of_hit:
             units.setdefault(section.section_id, (section, hit, page))
         body = page.span(of_hit[0].body.start, of_hit[-1].body.end)
-        uncovered = _visible(subtract(hit.span, taken(page)), page)
+        uncovered = _visible(subtract(span, taken(page)), page)
         if not uncovered:
             home = max(
                 (part for part in parts if part.page is page),
-                key=lambda part: sum(hit.span.overlap(span) for span in part.spans),
+                key=lambda part: sum(span.overlap(held) for held in part.spans),
             )
             home.hits.append(hit)
         for core in uncovered:

@@ -305,8 +305,8 @@ def _fit_in(
     limit = max_tokens
 
     def fits(start: int, end: int) -> bool:
-        n_heading = tokens.count(heading_of(start) + "\n", encoding=encoding)
-        return n_heading + token_map.count(start, end) <= limit
+        above = render(heading_of(start), [""])
+        return tokens.count(above, encoding=encoding) + token_map.count(start, end) <= limit
 
     while (kept := grow_in(borders, core, fits)) is not None:
         heading = heading_of(kept[0])
