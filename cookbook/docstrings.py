@@ -48,7 +48,7 @@ def load_docstrings(package: str = "pandas") -> list[Document]:
     version = getattr(importlib.import_module(root), "__version__", "")
     source = f"{package} {version} docstrings".replace("  ", " ")
     documents = []
-    for name in pages:
+    for name in sorted(pages):
         own = [text for text in texts if text.page == name]
         if page := _render(name, own, home, aliases=_aliases(name, texts, home)):
             documents.append(Document(doc_id=name, title=name, text=page, corpus=package, source=source))
@@ -58,21 +58,19 @@ def load_docstrings(package: str = "pandas") -> list[Document]:
 
 
 def _pages(module: Any, root: str) -> dict[str, Any]:
-    """Public name -> class or function, sorted by name; accessors under a dotted name."""
+    """Public name -> class or function, by name; then accessors under dotted names."""
     names = getattr(module, "__all__", None) or [name for name in vars(module) if name[0] != "_"]
-    things = {name: getattr(module, name, None) for name in names}
+    things = {name: getattr(module, name, None) for name in sorted(names)}
     pages: dict[str, Any] = {
         name: thing
         for name, thing in things.items()
         if (inspect.isclass(thing) or inspect.isroutine(thing)) and _owns(root, thing)
     }
     accessors = {name: _accessors(thing, root) for name, thing in pages.items() if inspect.isclass(thing)}
-    # One that several classes share is named after the class with the most (Series.str, not Index.str).
-    for name in sorted(accessors, key=lambda name: (-len(accessors[name]), name)):
-        for member, value in accessors[name].items():
-            if value not in pages.values():
-                pages[f"{name}.{member}"] = value
-    return dict(sorted(pages.items()))
+    # One that several classes share comes first under the class with the most (Series.str, not Index.str).
+    for name in sorted(accessors, key=lambda name: -len(accessors[name])):
+        pages |= {f"{name}.{member}": value for member, value in accessors[name].items()}
+    return pages
 
 
 def _accessors(cls: type, root: str) -> dict[str, type]:
@@ -132,11 +130,11 @@ def _docstring(thing: Any) -> str:
 
 def _aliases(page: str, texts: list[_Text], home: dict[str, _Text]) -> list[str]:
     """Other public names of the page's own text (``isnull`` for ``isna``)."""
-    return [
+    return sorted(
         text.page
         for text in texts
         if not text.member and text.page != page and home[text.docstring][:2] == (page, "")
-    ]
+    )
 
 
 def _render(page: str, texts: list[_Text], home: dict[str, _Text], *, aliases: list[str]) -> str:

@@ -19,6 +19,8 @@ CLEANER_VERSION = 1  # raise it with every change of `clean`: gold spans count i
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
 _OPEN = re.compile(r"<Listing([^>\n]*)>")
 _CLOSE = re.compile(r"</Listing>")
+_ANCHOR = re.compile(r'<a id="[^"]*"></a>')
+_SPAN = re.compile(r"</?span[^>]*>")
 _INCLUDE = re.compile(r"\{\{#\w+[^}\n]*\}\}")
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 _QUOTE = re.compile(r"[>\s]*")
@@ -65,8 +67,9 @@ def load_rust_book() -> list[Document]:
 def clean(text: str) -> str:
     """The page without what only the book's build tool reads.
 
-    Comments, ``{{#include}}``-like lines and the code blocks they leave empty go; a ``<Listing>`` tag
-    leaves its number, file name and caption, which readers of the built book see.
+    Comments, anchors of old headings, ``<span>`` tags, ``{{#include}}``-like lines and the code blocks
+    that they leave empty go; a ``<Listing>`` tag leaves its number, file name and caption, which readers
+    of the built book see.
 
     >>> print(clean("<!-- x -->\\n# A\\n\\n```rust\\n{{#include a.rs}}\\n```\\n\\n[x][y]<!-- ignore -->.\\n"))
     # A
@@ -77,6 +80,8 @@ def clean(text: str) -> str:
     text = _COMMENT.sub("", text)
     text = _OPEN.sub(_caption, text)
     text = _CLOSE.sub("", text)
+    text = _ANCHOR.sub("", text)
+    text = _SPAN.sub("", text)
     text = _INCLUDE.sub("", text)
     lines = [line.rstrip() for line in text.split("\n")]
     return _squeeze(_without_empty_fences(lines))
@@ -157,7 +162,7 @@ def _present(hashes: dict[str, str], folder: Path) -> list[str]:
                 f"{name} of the Rust book is not in {folder} and cannot be downloaded from {BASE_URL}{name} "
                 f"({type(error).__name__}). Put the files of src/ at commit {COMMIT} into that folder, "
                 "or set COOKBOOK_DATA to a folder that has them in rust-book/"
-            ) from error
+            ) from None
         finally:
             logger.setLevel(level)
     return list(hashes)
