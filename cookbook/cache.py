@@ -42,6 +42,8 @@ class VectorCache:
                 "CREATE TABLE IF NOT EXISTS vectors (provider TEXT, model TEXT, sha256 BLOB, vector BLOB, "
                 "PRIMARY KEY (provider, model, sha256)) WITHOUT ROWID"
             )
+            # A table of this name with other columns is somebody else's.
+            self._db.execute("SELECT provider, model, sha256, vector FROM vectors LIMIT 0")
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise ValueError(f"cache={str(path)!r} must be a vector cache or a new file ({error})") from error

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +17,9 @@ import numpy as np
 
 from .blocks import blocks
 from .errors import MissingDataError
-from .sentences import split_block
+from .passages import slices as slices_of
 from .prompts import REFUSAL
+from .sentences import split_block
 from .types import Passage, Quote
 
 if TYPE_CHECKING:
@@ -372,30 +372,25 @@ def chat(text: str) -> str:
     above, question = split_prompt(text)
     if not question:
         raise ValueError("prompt holds no question; end it with a line 'Q: ...'")
-    bounds = [0, *(mark.start() for mark in _PASSAGE.finditer(above)), len(above)]
-    passages = [above[start:end] for start, end in pairwise(bounds)]
-    titles = [_PASSAGE.match(passage) for passage in passages]
-    slices = [
-        Slice("", 0, passage[title.end() :], title.group(1)) if title else Slice("", 0, passage)
-        for passage, title in zip(passages, titles, strict=True)
-    ]
+    marks = list(_PASSAGE.finditer(above))
+    starts, ends = [0, *(mark.end() for mark in marks)], [*(mark.start() for mark in marks), len(above)]
+    titles = ["", *(mark.group(1) for mark in marks)]
+    slices = [Slice("", 0, above[i:j], title) for i, j, title in zip(starts, ends, titles, strict=True)]
     readings = read(question, slices)
     return "\n".join(reading.quote.quote for reading in readings) or REFUSAL
 
 
-def slices(passage: Passage) -> list[Slice]:
+def quotable(passage: Passage) -> list[Slice]:
     """The passage's slices, each with its place and the passage's heading."""
-    from .passages import slices as texts_of
-
     return [
         Slice(span.doc_id, span.start, text, passage.heading)
-        for span, text in zip(passage.spans, texts_of(passage), strict=True)
+        for span, text in zip(passage.spans, slices_of(passage), strict=True)
     ]
 
 
 def answer(question: str, passages: Sequence[Passage]) -> tuple[list[Reading], str]:
     """The best sentences of the passages, and the reply that names each one's passage: ``... [2]``."""
-    numbered = [(n, piece) for n, passage in enumerate(passages, start=1) for piece in slices(passage)]
+    numbered = [(n, piece) for n, passage in enumerate(passages, start=1) for piece in quotable(passage)]
     readings = read(question, [piece for _, piece in numbered])
     lines = [f"{reading.quote.quote} [{numbered[reading.slice_index][0]}]" for reading in readings]
     return readings, "\n".join(lines) or REFUSAL

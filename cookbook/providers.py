@@ -394,6 +394,6 @@ def _cited(text: str, passages: Sequence[Passage]) -> Iterator[Quote]:
     numbers = dict.fromkeys(int(number) for number in re.findall(r"\[(\d{1,3})\]", text))
     for number in numbers:
         if 1 <= number <= len(passages):
-            for piece in local.slices(passages[number - 1]):
+            for piece in local.quotable(passages[number - 1]):
                 end = piece.start + len(piece.text)
                 yield Quote(doc_id=piece.doc_id, start=piece.start, end=end, quote=piece.text)

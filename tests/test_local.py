@@ -1,0 +1,343 @@
+"""The embedded provider: vectors, the reranker, and the reader that quotes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cookbook import local
+from cookbook.local import Slice
+from cookbook.passages import render
+from cookbook.prompts import REFUSAL
+from cookbook.types import Passage, Span
+
+SHIPPING = """# Shipping
+
+Parcels inside the country arrive within two working days. Remote islands take a week.
+
+## Returns
+
+- `label`: Every parcel holds a return label:
+
+  - small: stick it on the box.
+  - large: call the carrier first.
+- `refund`: The money is back ten days after we receive the goods.
+
+| country | fee |
+|---|---|
+| Norway | 12 euro |
+| Chile | 40 euro |
+
+```python
+>>> refund(days=10)
+```
+
+## See also
+
+- Refund policy: when the money is back.
+"""
+
+
+# --- vectors ------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_what_wordllama_gives() -> None:
+    import wordllama
+
+    texts = ["A kiln.", "Shipping takes two days. " * 40, "<|endoftext|>", "東京 🏺"]
+    peer = wordllama.WordLlama.load(
+        dim=local.DIM, cache_dir=Path(wordllama.__file__).parent, disable_download=True
+    )
+    vectors = local.embed(texts)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (4, local.DIM)
+    assert np.array_equal(vectors, peer.embed(texts, norm=True))
+
+
+def test_a_vector_does_not_depend_on_its_batch() -> None:
+    texts = [f"Sentence {n} about kilns and their glazes." for n in range(300)]
+    together = local.embed(texts)
+    assert np.array_equal(together[299], local.embed([texts[299]])[0])
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+
+
+def test_vectors_are_the_same_bytes_in_another_process() -> None:
+    run = python(
+        "import hashlib; from cookbook import local; "
+        "print(hashlib.sha256(local.embed(['A kiln.', 'Two days.']).tobytes()).hexdigest())"
+    )
+    here = hashlib.sha256(local.embed(["A kiln.", "Two days."]).tobytes()).hexdigest()
+    assert run.stdout.strip() == here
+    assert run.stderr == ""  # nothing is logged or printed while the model loads
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    folder = Path(__file__).parents[1]
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, encoding="utf-8", check=True
+    )
+
+
+def test_loading_leaves_the_callers_logging_alone() -> None:
+    local._model.cache_clear()
+    sys.modules.pop("wordllama", None)
+    before = (logging.getLogger().handlers[:], logging.getLogger().level)
+    local.embed(["A kiln."])
+    assert (logging.getLogger().handlers[:], logging.getLogger().level) == before
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    run = python(
+        "import sys, cookbook.local, cookbook.providers; "
+        "print([name for name in ('pandas', 'matplotlib', 'openai', 'qdrant_client', 'wordllama', "
+        "'tiktoken') if name in sys.modules])"
+    )
+    assert run.stdout == "[]\n"
+
+
+def test_no_texts_give_no_vectors() -> None:
+    assert local.embed([]).shape == (0, local.DIM)
+    assert local.rerank("How long?", []).shape == (0,)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\n", "\u3000", "\x85"])
+def test_blank_texts_are_refused_with_their_positions(blank: str) -> None:
+    with pytest.raises(ValueError, match=r"positions \[1, 3\] are blank"):
+        local.embed(["a", blank, "b", blank])
+    with pytest.raises(ValueError, match="blank"):
+        local.rerank(blank, ["a"])
+
+
+def test_lone_surrogates_and_other_types_are_refused_with_their_positions() -> None:
+    with pytest.raises(ValueError, match=r"positions \[1\] hold a lone surrogate"):
+        local.embed(["a", "b\ud800"])
+    with pytest.raises(ValueError, match=r"positions \[0\] are no strings"):
+        local.embed([None])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"pass \[text\]"):
+        local.embed("one text")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+def test_every_text_has_a_vector(text: str) -> None:
+    vector = local.embed([text])[0]
+    assert np.isfinite(vector).all()
+    assert abs(float(vector @ vector) - 1) < 1e-5
+
+
+# --- the reranker -------------------------------------------------------------------------------------
+
+
+def test_the_text_with_the_questions_rare_word_comes_first() -> None:
+    texts = [
+        "Parcels inside the country arrive within two days.",
+        "Parcels to Norway take a week and cost twelve euro.",
+        "Parcels are packed by hand.",
+    ]
+    scores = local.rerank("How long do parcels to Norway take?", texts)
+    assert scores.argmax() == 1
+    assert np.array_equal(scores, np.round(scores, 6))
+    assert (scores <= 1).all()
+
+
+def test_a_text_that_holds_every_word_scores_one() -> None:
+    question = "How long do parcels to Norway take?"
+    assert local.rerank(question, [question, "We sell kilns."])[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_scores_follow_their_texts() -> None:
+    texts = [f"Glaze number {n} is fired at {900 + n} degrees." for n in range(20)] + ["We sell kilns."]
+    scores = local.rerank("At how many degrees is glaze 7 fired?", texts)
+    backwards = local.rerank("At how many degrees is glaze 7 fired?", texts[::-1])
+    assert np.allclose(scores, backwards[::-1], atol=2e-6)
+    assert scores.argmin() == 20
+
+
+# --- the reader ---------------------------------------------------------------------------------------
+
+
+def quotes(question: str, text: str = SHIPPING, **options: float) -> list[str]:
+    readings = local.read(question, [Slice("shipping", 100, text)], **options)  # type: ignore[arg-type]
+    for reading in readings:
+        quote = reading.quote
+        assert quote.doc_id == "shipping"
+        assert text[quote.start - 100 : quote.end - 100] == quote.quote == quote.quote.strip()
+    return [reading.quote.quote for reading in readings]
+
+
+def test_the_answer_is_a_sentence_of_the_page() -> None:
+    found = quotes("How many working days do parcels inside the country take?")
+    assert found[0] == "Parcels inside the country arrive within two working days."
+    assert len(found) <= 3
+
+
+def test_a_nested_item_is_read_with_the_item_above_it() -> None:
+    assert "- large: call the carrier first." in quotes("Where do I get the return label of a large parcel?")
+
+
+def test_a_table_row_is_read_with_its_head() -> None:
+    assert quotes("What is the fee for Chile?")[0] == "| Chile | 40 euro |"
+
+
+def test_headings_pointers_and_code_do_not_win() -> None:
+    found = quotes("When is the money back after a refund?", max_sentences=1)
+    assert found == ["- `refund`: The money is back ten days after we receive the goods."]
+    assert not any(text.startswith("#") for text in quotes("shipping returns", threshold=-1, max_sentences=9))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which wallpaper does the office in Lima have?",
+        "Who invented the quantum computer?",
+        "What is the password of the database server?",
+    ],
+)
+def test_what_the_page_does_not_hold_is_refused(question: str) -> None:
+    assert quotes(question) == []
+
+
+def test_near_copies_are_returned_once() -> None:
+    text = "Parcels to Norway take seven days.\n\nParcels to Norway take seven days!\n\nGifts are wrapped."
+    found = quotes("How long do parcels to Norway take?", text, threshold=-1)
+    assert sum("Norway" in sentence for sentence in found) == 1
+
+
+def test_the_threshold_and_the_number_of_sentences_hold() -> None:
+    question = "How many working days do parcels inside the country take?"
+    readings = local.read(question, [Slice("shipping", 0, SHIPPING)], threshold=-1, max_sentences=5)
+    scores = [reading.score for reading in readings]
+    assert len(scores) == 5
+    assert scores == sorted(scores, reverse=True)
+    assert len(quotes(question, threshold=scores[1], max_sentences=5)) == 2
+    with pytest.raises(ValueError, match="max_sentences=0 must be at least 1"):
+        quotes(question, max_sentences=0)
+
+
+def test_a_missing_word_lowers_the_score() -> None:
+    sentences = ["The lower bound clips the values.", "The upper bound clips the values."]
+    scores = local.score_sentences("What does the lower bound do?", sentences)
+    assert scores[0] > scores[1]
+    unknown = local.score_sentences("What does the lower bound of the zeppelin do?", sentences)
+    assert unknown[0] < scores[0]
+
+
+def test_context_counts_but_less_than_the_sentence_itself() -> None:
+    sentences = ["It takes a week.", "It takes a month."]
+    bare = local.score_sentences("How long does Norway take?", sentences, sources=[0, 1])
+    helped = local.score_sentences(
+        "How long does Norway take?", sentences, contexts=[["Norway"], ["Chile", " "]], sources=[0, 1]
+    )
+    itself = local.score_sentences("How long does Norway take?", ["Norway takes a week."])
+    assert bare[0] < helped[0] < itself[0]
+    assert helped[0] > helped[1]
+
+
+def test_neighbours_count_only_inside_one_source() -> None:
+    sentences = ["Parcels to Norway are weighed.", "It takes a week."]
+    together = local.score_sentences("How long do parcels to Norway take?", sentences)
+    apart = local.score_sentences("How long do parcels to Norway take?", sentences, sources=[0, 1])
+    assert together[1] > apart[1]
+    assert local.score_sentences("Norway?", []).shape == (0,)
+
+
+def test_empty_and_symbol_pages_are_refused() -> None:
+    assert quotes("How long?", "") == []
+    assert quotes("How long?", "\n\n") == []
+    assert quotes("How long?", "---\n\n***\n") == []
+    assert local.read("How long?", []) == []
+
+
+def passage(text: str, *spans: tuple[int, int], heading: str = "") -> Passage:
+    texts = [SHIPPING[start:end] for start, end in spans]
+    assert text.endswith(texts[-1])
+    return Passage(
+        doc_id="shipping",
+        spans=tuple(Span(doc_id="shipping", start=start, end=end) for start, end in spans),
+        heading=heading,
+        text=text,
+        hits=(),
+        score=1.0,
+        expansion="window",
+        n_tokens=1,
+    )
+
+
+def test_citations_are_exact_spans_of_the_document() -> None:
+    first = (SHIPPING.index("Parcels"), SHIPPING.index("## Returns"))
+    second = (SHIPPING.index("- `refund`"), SHIPPING.index("| country"))
+    made = passage(
+        render("Shipping", [SHIPPING[slice(*first)], SHIPPING[slice(*second)]]),
+        first,
+        second,
+        heading="Shipping",
+    )
+    other = passage(SHIPPING[0:10], (0, 10))
+    readings, text = local.answer("When is the money back after a refund?", [other, made])
+    quote = readings[0].quote
+    assert SHIPPING[quote.start : quote.end] == quote.quote
+    assert quote.quote == "- `refund`: The money is back ten days after we receive the goods."
+    assert text.splitlines()[0] == f"{quote.quote} [2]"
+    readings, text = local.answer("Who invented the quantum computer?", [made])
+    assert (readings, text) == ([], REFUSAL)
+
+
+# --- prompts written as text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Two days.\nQ: How long?\nA:", ("Two days.\n", "How long?")),
+        ("Two days.\nQuestion: How long?", ("Two days.\n", "How long?")),
+        (
+            "Q: Old?\nA: Yes.\nTwo days.\nQ: How long?\nAnswer: ",
+            ("Q: Old?\nA: Yes.\nTwo days.\n", "How long?"),
+        ),
+        ("Two days.\nQ: How long\nfor islands?\nA:", ("Two days.\n", "How long\nfor islands?")),
+        ("FAQ: not a mark\nQ:How long?", ("FAQ: not a mark\n", "How long?")),
+        ("Two days.\n\nHow long?\n", ("Two days.\n", "How long?")),
+        ("How long?", ("", "How long?")),
+        ("Two days.\r\nQ: How long?\r\nA:", ("Two days.\r\n", "How long?")),
+    ],
+)
+def test_the_question_of_a_text_prompt(text: str, expected: tuple[str, str]) -> None:
+    assert local.split_prompt(text) == expected
+
+
+def test_a_text_prompt_is_answered_from_what_stands_above() -> None:
+    question = "How many working days do parcels inside the country take?"
+    reply = local.chat(f"Use these passages.\n{SHIPPING}\nQ: {question}\nA:")
+    assert reply.splitlines()[0] == "Parcels inside the country arrive within two working days."
+    assert local.chat(f"We sell kilns.\nQ: {question}\nA:") == REFUSAL
+    assert local.chat(question) == REFUSAL
+
+
+def test_passage_numbers_are_titles_and_not_quoted() -> None:
+    reply = local.chat(
+        "Passages:\n\n[1] kilns\nWe sell kilns.\n\n[2] shipping\nShipping takes two days.\n\n"
+        "Question: How long does shipping take?"
+    )
+    assert reply.splitlines()[0] == "Shipping takes two days."
+
+
+def test_a_prompt_without_a_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="no question"):
+        local.chat("Two days.\nQ:\nA:")
+
+
+def test_the_reader_is_fast() -> None:
+    pages = [Slice(f"page{n}", 0, SHIPPING.replace("parcel", f"parcel{n}")) for n in range(14)]
+    local.read("How long do parcels take?", pages[:1])
+    started = time.process_time()
+    local.read("How long do parcels take?", pages)
+    assert time.process_time() - started < 0.5  # about 10 ms; the margin is for a busy machine
