@@ -158,7 +158,8 @@ def run(
     if only:
         paths = [path for path in paths if path.name.startswith(tuple(only))]
     if not paths:
-        raise ValueError(f"only={list(only)} must name notebooks in {notebooks}, and none was found")
+        named = f"only={list(only)} must start names of notebooks" if only else "there must be notebooks"
+        raise ValueError(f"{named} in {notebooks}, and none was found")
     if not in_place:
         (build / "notebooks").mkdir(parents=True, exist_ok=True)
     results = []

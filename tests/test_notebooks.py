@@ -5,6 +5,10 @@ Their outputs are compared by nbval, which the same call of pytest runs over not
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -12,7 +16,8 @@ import notebook_guard as guard
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -235,3 +240,29 @@ def test_a_widget_and_an_error_are_found():
         "In [4] stores a widget (a progress bar?)",
         "In [5] ended with NameError: total",
     ]
+
+
+def test_comparison_is_strict_and_absent_data_skip_the_whole_file(tmp_path):
+    """The project's own settings, over cells that differ, warn or reach out, and over absent data."""
+    online = code("import urllib.request\nurllib.request.urlopen('http://192.0.2.1')")
+    warns = code("import warnings\nwarnings.warn('old')\nprint('ok')", "ok\n")
+    stored = {
+        "absent": good(code("print(2)", "3\n")),
+        "mixed": good(code("print(2)", "3\n"), code("print(2)", "2\n"), warns, online),
+    }
+    stored["absent"].metadata["cookbook"] = {"needs": ["package:no_such_package"]}
+    for name, notebook in stored.items():
+        del notebook.cells[2:4]  # the figures, which need matplotlib
+        (tmp_path / f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
+    # A test of the suite brings its conftest with it.
+    command += ["--color=no", str(ROOT / "tests" / "test_setup.py::test_loopback_is_open"), str(tmp_path)]
+    environment = {k: v for k, v in os.environ.items() if "proxy" not in k.lower() and "PYTEST" not in k}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env=environment, cwd=ROOT
+    )
+    failed = re.findall(r"^FAILED \S*mixed\S* (\d)", ended.stdout, re.MULTILINE)
+    assert failed == ["1", "3", "4"], ended.stdout
+    assert "tests reach no network" in ended.stdout
+    assert re.search(r"^SKIPPED \[2\] .*needs the package no_such_package", ended.stdout, re.MULTILINE)
+    assert "3 failed, 3 passed, 2 skipped" in ended.stdout

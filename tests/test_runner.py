@@ -145,8 +145,11 @@ def test_kernels_of_the_tests_reach_no_network(tmp_path):
     assert "tests reach no network" in lines[0]
 
 
-def test_only_names_starts_of_names(tmp_path):
-    with pytest.raises(ValueError, match=r"only=\['07'\] must name notebooks in"):
+def test_nothing_to_run(tmp_path):
+    with pytest.raises(ValueError, match="there must be notebooks in"):
+        runner.run(notebooks=tmp_path, build=tmp_path)
+    save(tmp_path, "00_good")
+    with pytest.raises(ValueError, match=r"only=\['07'\] must start names of notebooks in"):
         runner.run(only=["07"], notebooks=tmp_path, build=tmp_path)
 
 
