@@ -2,9 +2,9 @@
 
 Every expander takes hits and the documents they come from (a store offers both mappings as
 ``.documents`` and ``.parents``) and returns new passages, ordered by their best hit. Text reaches the
-reader once: spans of one document that overlap merge, also across hits. Windows merge too where they
-only touch. Parents, sections and pages tile their document, so those that touch stay passages of their
-own, each under its own limit.
+reader once: windows of one document that overlap or touch merge, also across hits. Parents, sections
+and pages tile their document, so they cannot overlap; those that touch stay passages of their own, each
+under its own limit. Only ``children``, which others are compared with, leaves the hits as they are.
 
 A filter given to the search holds here as well, since an expander adds text around the hits and never
 another hit.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -359,7 +360,9 @@ def sections(
 
 def _sections_of(span: Span, page: Page) -> list[Section]:
     """The sections in whose own text a span lies, in document order."""
-    return [section for section in page.sections if section.body.overlap(span)]
+    low = bisect_right(page.sections, span.start, key=lambda section: section.body.start) - 1
+    high = bisect_left(page.sections, span.end, key=lambda section: section.body.start)
+    return page.sections[low:high]
 
 
 def _visible(spans: Iterable[Span], page: Page) -> list[Span]:
