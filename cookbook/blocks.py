@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 _FRONT_MATTER = re.compile(
-    r"---[ \t]*(?:\r\n?|\n)(?=\S)(?:[^\r\n]*(?:\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"
+    r"---[ \t]*(?>\r\n?|\n)(?=\S)(?:[^\r\n]*+(?>\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"
 )
 _LIST_MARKERS = re.compile(r"(?:[\s>]*(?:[-+*]|\d{1,9}[.)]))+\s*")
 

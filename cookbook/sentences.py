@@ -20,18 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _WORD = re.compile(r"\w")
-_BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)\s*")
+_BLANK_LINE = re.compile(r"(?>\r\n?|\n)[ \t]*(?>\r\n?|\n)\s*")
 _LINE_END = re.compile(r"\r\n?|\n")
 
+# (Runs have a largest length, so that no text takes quadratic time.)
 # What may end a sentence inside a block: a mark, closing quotes and brackets, white space, more text.
 _CANDIDATE = re.compile(
-    r"[.!?\u2026](?P<close>[)\"';}\]*_:@({\[!?.\u201d\u2019\u00bb]*+)\s++(?P<next>[\"'\u201c\u2018(*`\[]*+)(?=(\S))"
+    r"[.!?\u2026](?P<close>[)\"';}\]*_:@({\[!?.\u201d\u2019\u00bb]{0,8}+)\s++(?P<next>[\"'\u201c\u2018(*`\[]{0,8}+)(?=(\S))"
 )
 _CLOSE = frozenset("\"')]*_\u201d\u2019\u00bb!?")
 _OPEN = "\"'(\u201c\u2018*_["
 # A word longer than this holds no sentence end with a space; nupunkt's time is quadratic in it.
 _GIANT_WORD = re.compile(r"(?<!\S)\S{400,}")
-_CLOSING_UNDERSCORES = re.compile(r"(?<=[.!?\u2026])_+(?=\s)")
+# Emphasis, a citation or a footnote's mark after the end: read as closing marks.
+_TRAILER = re.compile(
+    r"([.!?\u2026][\"')\u201d\u2019]{0,8}+)(_{1,8}+|(?:\[\^?\w{1,8}\]){1,8}+|[\xb9\xb2\xb3\u2070-\u2079]{1,4}+)(?=\s)"
+)
 
 # Terminators that need no space after them (Unicode's Sentence_Terminal outside Latin script, and ASCII
 # marks before CJK text), then closing brackets and quotes. A full stop between digits is a decimal
@@ -45,10 +49,11 @@ _STOPS = (
 _CLOSERS = (
     "\u300d\u300f\u3011\u300b\u3009\u3015\u3017\u3019\uff09\uff3d\uff5d\uff63\ufe42\ufe44\u201d\u2019\"')\\]"
 )
-_OTHER_SCRIPT = re.compile("[\u0530-\u1fff\u2c00-\uffff]")
+_OTHER_SCRIPT = re.compile("[\u0530-\u1fff\u203c-\u2049\u2c00-\uffff]")
 _UNSPACED = re.compile(
-    rf"(?:[{_STOPS}]|(?<!\d)\uff0e|\uff0e(?!\d)|[!?](?=[\u3040-\u30ff\u3400-\u9fff]))"
-    rf"[{_STOPS}\uff0e!?]*+(?:[{_CLOSERS}]++(?!\s*(?:\u3068|\u3063\u3066)))?+\s*+"
+    rf"(?:[{_STOPS}]|(?<!\d)\uff0e|\uff0e(?!\d)|[!?](?=[\u3040-\u30ff\u3400-\u9fff])"
+    r"|[\u203c\u203d\u2047-\u2049]\ufe0f?(?=\s))"
+    rf"[{_STOPS}\uff0e!?]{{0,8}}+(?:[{_CLOSERS}]{{1,8}}+(?!\s*(?:\u3068|\u3063\u3066)))?+\s*+"
     rf"(?![{_STOPS}{_CLOSERS}\u3001\u060c,\uff0c\uff1b;\uff1a:\u2026\u200d\ufe0e\ufe0f])"
 )
 
@@ -59,6 +64,10 @@ _SPEECH_TAG = re.compile(
     r"(?:said|says|asked|asks|answered|replied|cried|shouted|yelled|whispered|murmured|muttered|exclaimed|"
     r"called|added|wondered|demanded|snapped|screamed|laughed|sighed|insisted|repeated|begged|continued)\b"
 )
+
+# Abbreviations that end no sentence before a name or a number, and that nupunkt's model lacks.
+_BEFORE_NAME = ("Lt", "Cmdr", "Mme", "Mlle")
+_BEFORE_NUMBER = ("Tab", "Max", "max")
 
 # Lines that begin a record of a log, or a frame of a stack trace. A bare level needs a second such line.
 # (These patterns look for the line end before the line: a literal first character makes them fast.)
@@ -196,6 +205,7 @@ def _prose_borders(piece: str) -> list[int]:
 
 def _latin_borders(piece: str) -> Iterable[int]:
     """Borders at white space after ``.``, ``!``, ``?``, less those between a quotation and its speaker."""
+    piece = _TRAILER.sub(lambda match: match[1] + "*" * len(match[2]), piece)
     borders = []
     start = 0
     for match in _CANDIDATE.finditer(piece):
@@ -204,7 +214,7 @@ def _latin_borders(piece: str) -> Iterable[int]:
         # A plain word that is no abbreviation, then a capital: nupunkt says yes to all of these, so it
         # is asked only about a paragraph that holds another case.
         if match[3].isupper() and _CLOSE.issuperset(close):
-            word = piece[start:mark].rsplit(None, 1)[-1:]
+            word = piece[max(start, mark - 40) : mark].rsplit(None, 1)[-1:]
             if word and (
                 word[0][-1] in "`)]"
                 or (
@@ -220,19 +230,16 @@ def _latin_borders(piece: str) -> Iterable[int]:
             continue
         borders = _nupunkt_borders(piece)
         break
-    return [border for border in borders if not _is_speech(piece, border)]
+    return [border for border in borders if not _goes_on(piece, border)]
 
 
 def _nupunkt_borders(piece: str) -> list[int]:
     """Borders that nupunkt finds at white space."""
     from nupunkt import sent_spans
 
-    masked = piece
     if len(piece) > 400:
-        masked = _GIANT_WORD.sub(lambda match: "x" * len(match[0]), masked)
-    if "_" in piece:
-        masked = _CLOSING_UNDERSCORES.sub(lambda match: "*" * len(match[0]), masked)
-    return [border for border, _ in sent_spans(masked)[1:] if piece[border - 1].isspace()]
+        piece = _GIANT_WORD.sub(lambda match: "x" * len(match[0]), piece)
+    return [border for border, _ in sent_spans(piece)[1:] if piece[border - 1].isspace()]
 
 
 @lru_cache(maxsize=1)
@@ -243,11 +250,14 @@ def _abbreviations() -> frozenset[str]:
     return load("default").abbreviations
 
 
-def _is_speech(piece: str, border: int) -> bool:
-    """Whether the border parts a quotation that ends in a mark from the speaker's tag."""
+def _goes_on(piece: str, border: int) -> bool:
+    """Whether a sentence goes on across a border: a speaker's tag after a quotation, a name after a title."""
     last = border - 1
     while piece[last].isspace():
         last -= 1
+    if piece[last] == ".":
+        following = _BEFORE_NUMBER if piece[border].isdigit() else _BEFORE_NAME
+        return piece.endswith(following, 0, last)
     return (
         piece[last] in _QUOTES
         and piece[last - 1] in "!?\u2026"
