@@ -54,7 +54,7 @@ PROVIDERS: Mapping[str, Provider] = {
         chat_model="gpt-4o-mini",
         embed_model="text-embedding-3-small",
         max_input_tokens=8192,
-        source="https://platform.openai.com/docs/api-reference",
+        source="https://github.com/openai/openai-python",
         checked="2026-11-29",
     ),
     # AZURE_BASE_URL is https://RESOURCE.openai.azure.com/openai/v1; models are your deployments' names.
@@ -106,7 +106,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "gemini": Provider(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key="GEMINI_API_KEY",
-        chat_model="gemini-2.5-flash",
+        chat_model="gemini-3-flash-preview",
         embed_model="gemini-embedding-001",
         source="https://ai.google.dev/gemini-api/docs/openai",
         checked="2026-11-29",
@@ -114,6 +114,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "anthropic": Provider(
         base_url="https://api.anthropic.com/v1",
         key="ANTHROPIC_API_KEY",
+        chat_model="claude-sonnet-4-6",
         embeddings=False,
         source="https://platform.claude.com/docs/en/cli-sdks-libraries/libraries/openai-sdk",
         checked="2026-11-29",
@@ -130,7 +131,7 @@ PROVIDERS: Mapping[str, Provider] = {
     # The models are the ones that the server was started with.
     "vllm": Provider(
         base_url="http://localhost:8000/v1",
-        source="https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+        source="https://docs.vllm.ai/en/v0.8.4/serving/openai_compatible_server.html",
         checked="2026-11-29",
     ),
     # The server holds one model and takes any name for it.
@@ -186,8 +187,9 @@ class LLMClient:
             ("max_retries", max_retries, 0),
             ("batch_size", batch_size, 1),
             ("max_batch_tokens", max_batch_tokens, 1),
+            ("max_input_tokens", max_input_tokens, 1),
         ):
-            if value < least:
+            if value is not None and value < least:
                 raise ValueError(f"{parameter}={value} must be at least {least}")
         row = PROVIDERS[name]
         self.provider = name

@@ -81,7 +81,7 @@ def test_an_address_without_scheme_is_refused(url: str) -> None:
 )
 def test_vectors_belong_to_their_texts(indexes: list[int | None], expected: list[float]) -> None:
     reply = embeddings([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], indexes)
-    with talk(lambda *_: (200, reply)) as (server, sent):
+    with talk(lambda *_: (200, reply)) as (_server, sent):
         vectors = sent.embed(["t0", "t1", "t2"], model="m")
     assert vectors[:, 1].tolist() == expected
 
@@ -99,7 +99,7 @@ def test_vectors_belong_to_their_texts(indexes: list[int | None], expected: list
 )
 def test_vectors_that_do_not_fit_the_texts(indexes: list[int | None], message: str) -> None:
     reply = embeddings([[1.0, float(n)] for n in range(len(indexes))], indexes)
-    with talk(lambda *_: (200, reply)) as (server, sent), pytest.raises(BadReplyError, match=message):
+    with talk(lambda *_: (200, reply)) as (_server, sent), pytest.raises(BadReplyError, match=message):
         sent.embed(["t0", "t1", "t2"], model="m")
 
 
@@ -117,7 +117,7 @@ def test_vectors_that_do_not_fit_the_texts(indexes: list[int | None], message: s
 )
 def test_vectors_that_no_store_can_hold(vectors: Any, message: str) -> None:
     with (
-        talk(lambda *_: (200, embeddings(vectors))) as (server, sent),
+        talk(lambda *_: (200, embeddings(vectors))) as (_server, sent),
         pytest.raises(BadReplyError, match=message),
     ):
         sent.embed(["a", "b"], model="m")
@@ -143,7 +143,7 @@ def test_vectors_are_asked_for_as_numbers() -> None:
 )
 def test_a_chat_reply_of_another_shape(body: Any) -> None:
     with (
-        talk(lambda *_: (200, body)) as (server, sent),
+        talk(lambda *_: (200, body)) as (_server, sent),
         pytest.raises(BadReplyError, match=r"quanta at http://127\.0\.0\.1"),
     ):
         sent.chat([{"role": "user", "content": "How long?"}], model="m")
@@ -151,7 +151,7 @@ def test_a_chat_reply_of_another_shape(body: Any) -> None:
 
 def test_token_counts_may_be_missing() -> None:
     reply = {key: value for key, value in completion("Yes.").items() if key != "usage"}
-    with talk(lambda *_: (200, reply)) as (server, sent):
+    with talk(lambda *_: (200, reply)) as (_server, sent):
         assert sent.chat([{"role": "user", "content": "Free?"}], model="m") == ("Yes.", {})
 
 
