@@ -1,4 +1,4 @@
-"""Points in, scored payloads out: the three engines behind the stores, each with the same few methods.
+"""Points in, scored payloads out: what a store asks of an engine, and Qdrant's client as one.
 
 ``chunks`` holds what is searched; ``pages`` holds documents, parents and the collection's settings,
 which have no vectors. A filter is a mapping of payload field to the list of values it may have.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from .errors import StoreError, StoreLockedError
 from .lexical import Postings, Terms
 from .points import MAX_BATCH_POINTS, Point, matches
 
 Where = Mapping[str, Collection[Any]]
 Row = tuple[float, dict[str, Any]]
-
-INDEXED_FIELDS = ("doc_id", "corpus")
 
 
 class Engine(Protocol):
@@ -90,7 +86,7 @@ class QdrantEngine:
             vectors_config={"dense": models.VectorParams(size=dim, distance=models.Distance.DOT)},
             sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
         )
-        self._index("chunks", INDEXED_FIELDS)
+        self._index("chunks", ("doc_id", "corpus"))
 
     def _vectors(self, point: Point) -> dict[str, Any]:
         vectors: dict[str, Any] = {}
@@ -213,135 +209,3 @@ class MemoryEngine(QdrantEngine):
         allowed = {key for key, _ in self.scroll("chunks", where, ())} if where else None
         found = self._postings.search(terms, limit=limit, allowed=allowed)
         return [(score, dict(self._payloads[key])) for key, score in found]
-
-
-class EdgeEngine:
-    """Qdrant's own engine inside the process, in a folder on disk.
-
-    Its inverse document frequencies count deleted points until the shard is loaded again, so the first
-    lexical search after a deletion loads it again (measured: 0.6 s for 20,000 chunks).
-    """
-
-    def __init__(self, folder: Path, *, name: str, exact: bool) -> None:
-        import qdrant_edge
-
-        self._edge = qdrant_edge
-        self._folder = folder
-        self._name = name
-        self._params = qdrant_edge.SearchParams(exact=exact)
-        self._shards: dict[str, Any] = {}
-        self._stale = False
-        self._open("pages", dim=None)
-        if (folder / "chunks" / "edge_config.json").exists():
-            try:
-                self._open("chunks", dim=None)
-            except BaseException:
-                self.close()
-                raise
-
-    def _config(self, dim: int | None) -> Any:
-        edge = self._edge
-        vectors = {"dense": edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot)} if dim else None
-        # A shard must have some kind of vector; the points of the pages leave it out.
-        sparse = {"bm25": edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
-        return edge.EdgeConfig(vectors=vectors, sparse_vectors=sparse)
-
-    def _open(self, table: str, *, dim: int | None) -> None:
-        folder = self._folder / table
-        try:
-            if (folder / "edge_config.json").exists():
-                self._shards[table] = self._edge.EdgeShard.load(str(folder))
-                return
-            folder.mkdir(parents=True, exist_ok=True)
-            shard = self._shards[table] = self._edge.EdgeShard.create(str(folder), self._config(dim))
-        except OSError as error:
-            raise StoreError(f"{self._name} cannot be made: {error}") from error
-        except Exception as error:
-            if "WouldBlock" in str(error) or "lock" in str(error).lower():
-                raise StoreLockedError(
-                    f"{self._name} is open already, in this process or in another: call close() on the "
-                    "store that holds it, or open it with `with open_store(...) as store:`; "
-                    "deleting files does not help"
-                ) from error
-            raise StoreError(f"{self._name} cannot be opened: {error}") from error
-        for field in INDEXED_FIELDS:
-            keyword = self._edge.PayloadSchemaType.Keyword
-            shard.update(self._edge.UpdateOperation.create_field_index(field, keyword))
-
-    def has_chunks(self) -> bool:
-        return "chunks" in self._shards
-
-    def create_chunks(self, dim: int) -> None:
-        self._open("chunks", dim=dim)
-
-    def _vectors(self, point: Point) -> dict[str, Any]:
-        vectors: dict[str, Any] = {}
-        if point.vector is not None:
-            vectors["dense"] = point.vector.tolist()
-        if point.terms is not None and point.terms.indices:
-            vectors["bm25"] = point.terms
-        return vectors
-
-    def upsert(self, table: str, points: Sequence[Point]) -> None:
-        records = [self._edge.Point(point.id, self._vectors(point), point.payload) for point in points]
-        self._shards[table].update(self._edge.UpdateOperation.upsert_points(records))
-
-    def delete(self, table: str, ids: Sequence[str]) -> None:
-        self._shards[table].update(self._edge.UpdateOperation.delete_points(list(ids)))
-        self._stale = self._stale or table == "chunks"
-
-    def retrieve(self, table: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        records = self._shards[table].retrieve(list(ids), with_payload=True, with_vector=False)
-        return [record.payload for record in records]
-
-    def _filter(self, where: Where) -> Any:
-        edge = self._edge
-        must = [
-            edge.FieldCondition(key=field, match=edge.MatchAny(list(values)))
-            for field, values in where.items()
-        ]
-        return edge.Filter(must=must) if must else None
-
-    def scroll(self, table: str, where: Where, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        offset = None
-        while True:
-            request = self._edge.ScrollRequest(
-                limit=MAX_BATCH_POINTS, offset=offset, filter=self._filter(where), with_payload=list(fields)
-            )
-            records, offset = self._shards[table].scroll(request)
-            for record in records:
-                yield str(record.id), record.payload
-            if offset is None:
-                return
-
-    def count(self, table: str, where: Where) -> int:
-        return int(self._shards[table].count(self._edge.CountRequest(filter=self._filter(where))))
-
-    def _query(self, query: Any, limit: int, where: Where) -> list[Row]:
-        request = self._edge.QueryRequest(
-            query=query, limit=limit, filter=self._filter(where), with_payload=True, params=self._params
-        )
-        return [(point.score, point.payload) for point in self._shards["chunks"].query(request)]
-
-    def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
-        return self._query(self._edge.Query.Nearest(vector.tolist(), using="dense"), limit, where)
-
-    def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
-        if self._stale:
-            self._shards["chunks"].close()
-            self._open("chunks", dim=None)
-            self._stale = False
-        query: Any = terms
-        return self._query(self._edge.Query.Nearest(query, using="bm25"), limit, where)
-
-    def optimize(self) -> None:
-        """Merge segments and build the graph that approximate search uses."""
-        self._shards["chunks"].optimize()
-
-    def flush(self) -> None:
-        for shard in self._shards.values():
-            shard.flush()
-
-    def close(self) -> None:
-        for shard in self._shards.values():
-            shard.close()

@@ -229,34 +229,33 @@ def to_document(payload: Mapping[str, Any]) -> Document:
 
 def chunk_point(payload: dict[str, Any], vector: np.ndarray) -> Point:
     """A chunk's point, with its vector and its BM25 weights."""
+    # Sizes in JSON, where a number takes up to 24 characters with its comma.
+    n_bytes = _payload_bytes(payload) + 24 * len(vector)
     terms = document_terms(payload["text"])
-    # Sizes in JSON, where a number takes up to 22 characters.
-    n_bytes = _payload_bytes(payload) + 22 * len(vector) + 36 * len(terms.indices)
-    return _checked(Point(point_id(payload["chunk_id"]), payload, n_bytes, vector, terms))
+    n_bytes += 36 * len(terms.indices)
+    return Point(point_id(payload["chunk_id"]), payload, n_bytes, vector, terms)
 
 
 def page_point(payload: dict[str, Any], record: str, stored_id: str) -> Point:
     """A document's or a parent's point."""
     payload = {**payload, "record": record}
-    return _checked(Point(point_id(stored_id, record), payload, _payload_bytes(payload)))
+    return Point(point_id(stored_id, record), payload, _payload_bytes(payload))
 
 
 def _payload_bytes(payload: Mapping[str, Any]) -> int:
+    """Size in a request, which is refused where no request could hold it."""
+    name = payload.get("chunk_id", payload["doc_id"])
     try:
-        str(payload["text"]).encode("utf-8")
+        payload["text"].encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError(f"the text of {payload['doc_id']!r} must not hold a lone surrogate") from None
-    return len(json.dumps(payload)) + 100
-
-
-def _checked(point: Point) -> Point:
-    if point.n_bytes > MAX_BATCH_BYTES:
-        name = point.payload.get("chunk_id", point.payload["doc_id"])
+        raise ValueError(f"the text of {name!r} must not hold a lone surrogate") from None
+    n_bytes = len(json.dumps(payload)) + 100
+    if n_bytes > MAX_BATCH_BYTES:
         raise StoreError(
-            f"{name!r} takes {point.n_bytes:,} bytes as one point, above the limit of "
-            f"{MAX_BATCH_BYTES:,} bytes a request: cut it into smaller pieces"
+            f"{name!r} takes {n_bytes:,} bytes, above the limit of {MAX_BATCH_BYTES:,} bytes a request: "
+            "cut it into smaller pieces"
         )
-    return point
+    return n_bytes
 
 
 def batches(points: Iterable[Point]) -> Iterator[list[Point]]:

@@ -20,7 +20,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from . import points as pt
-from .engines import EdgeEngine, Engine, MemoryEngine, QdrantEngine, Row
+from .edge import EdgeEngine
+from .engines import Engine, MemoryEngine, QdrantEngine, Row
 from .errors import CookbookError, SettingsError, StoreClosedError, StoreError
 from .lexical import query_terms
 from .rankers import fuse
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 _META_ID = pt.point_id("settings", "settings")
 _CACHED_PAGES = 128
+_TIMEOUT_S = 60  # a request of 16 MiB takes a busy server longer than the client's 5 s
 _READ_AT_ONCE = 500
 # Both rankings are read this deep before they are fused, so that a larger top_k only adds hits.
 _FUSED_DEPTH = 100
@@ -96,20 +98,23 @@ class _Backend:
     def _record(self, dim: int | None) -> None:
         """Keep size and settings in the store itself, then make the table of chunks if it is missing."""
         payload = {"record": "settings", "dim": dim, "settings": self._settings}
-        self._engine.upsert("pages", [pt.Point(_META_ID, payload, 0)])
+        if payload not in self._engine.retrieve("pages", [_META_ID]):
+            self._engine.upsert("pages", [pt.Point(_META_ID, payload, 0)])
         if dim is not None and not self._engine.has_chunks():
             self._engine.create_chunks(dim)
         self._dim = dim
-        self._engine.flush()
+
+    def _refuse_closed(self, action: str) -> None:
+        if self._closed:
+            raise StoreClosedError(f"{self._name} is closed: open it again before {action}")
 
     @contextmanager
     def _using(self, action: str) -> Iterator[None]:
         """Refuse a closed store, and turn an engine's errors into errors that name the store."""
-        if self._closed:
-            raise StoreClosedError(f"{self._name} is closed: open it again before {action}")
+        self._refuse_closed(action)
         try:
             yield
-        except (CookbookError, ValueError):
+        except CookbookError:
             raise
         except Exception as error:
             raise StoreError(f"{self._name}: {action} failed: {error}") from error
@@ -163,14 +168,15 @@ class _Backend:
             DimensionError: the vectors have another size than the collection's.
             StoreError: one document id in two corpora, a chunk above 16 MiB, or the engine failed.
         """
+        self._refuse_closed("add")
+        payloads = _payloads(chunks, ids)
+        dim = self._dim
+        if dim is None and payloads and len(vectors):
+            dim = int(np.size(vectors[0]))
+        rows = pt.unit_rows(vectors, dim=dim or 0, n_rows=len(payloads), collection=self._name)
+        work = _work(payloads, rows, documents, parents)
         with self._using("add"):
-            payloads = _payloads(chunks, ids)
-            dim = self._dim
-            if dim is None and payloads and len(vectors):
-                dim = int(np.size(vectors[0]))
-            rows = pt.unit_rows(vectors, dim=dim or 0, n_rows=len(payloads), collection=self._name)
-            work = _work(payloads, rows, documents, parents)
-            if self._dim is None and dim is not None:
+            if dim != self._dim:
                 self._record(dim)
             self._write(work, {pt.encode_id(document.doc_id, "doc_id") for document in documents})
             self._engine.flush()
@@ -178,13 +184,8 @@ class _Backend:
     def _write(self, work: Mapping[str, _Pieces], replaced: set[str]) -> None:
         stale = self._stored(work)
         for doc_id, pieces in work.items():
-            corpora = pieces.corpora | {corpus for _, _, corpus in stale[doc_id] if corpus is not None}
-            if len(corpora) > 1:
-                names = " and ".join(repr(corpus) for corpus in sorted(corpora))
-                raise StoreError(
-                    f"{self._name}: document {doc_id!r} belongs to the corpora {names}; hits name documents "
-                    "by doc_id alone, so rename one, or keep each corpus in a collection of its own"
-                )
+            for _, _, corpus in stale[doc_id]:
+                pieces.join(corpus, doc_id)
         n_written, n_total = 0, sum(len(pieces.chunks) for pieces in work.values())
         try:
             for group in _groups(work):
@@ -231,8 +232,8 @@ class _Backend:
 
     def delete(self, doc_id: pt.Id) -> int:
         """Remove a document with its chunks and parents; return the number of chunks removed."""
+        stored_id = pt.encode_id(doc_id, "doc_id")
         with self._using("delete"):
-            stored_id = pt.encode_id(doc_id, "doc_id")
             stored = self._stored([stored_id])[stored_id]
             for table in ("chunks", "pages"):
                 self._delete(table, [key for where, key, _ in stored if where == table])
@@ -260,10 +261,11 @@ class _Backend:
         if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
             raise ValueError(f"top_k={top_k!r} must be an integer of at least 1")
         wanted = pt.normal_where(where)
+        self._refuse_closed("search")
+        if self._dim is None:
+            return []
+        query = pt.unit_rows([vector], dim=self._dim, n_rows=1, collection=self._name, name="query")[0]
         with self._using("search"):
-            if self._dim is None:
-                return []
-            query = pt.unit_rows([vector], dim=self._dim, n_rows=1, collection=self._name, name="query")[0]
             if not all(wanted.values()) or not (n_chunks := self._engine.count("chunks", {})):
                 return []
             depth = min(int(top_k) if text is None else max(2 * int(top_k), _FUSED_DEPTH), n_chunks)
@@ -277,8 +279,8 @@ class _Backend:
 
     def get(self, chunk_id: pt.Id) -> Chunk | None:
         """The chunk of an id, None where there is none."""
+        key = pt.point_id(pt.encode_id(chunk_id, "chunk_id"))
         with self._using("get"):
-            key = pt.point_id(pt.encode_id(chunk_id, "chunk_id"))
             found = self._engine.retrieve("chunks", [key]) if self._dim is not None else []
         return pt.to_chunk(found[0]) if found else None
 
@@ -370,7 +372,7 @@ class QdrantBackend(_Backend):
             from qdrant_client import QdrantClient
 
             key = api_key or os.environ.get("QDRANT_API_KEY") or None
-            client = QdrantClient(url=place, api_key=key, check_compatibility=False)
+            client = QdrantClient(url=place, api_key=key, timeout=_TIMEOUT_S, check_compatibility=False)
             return QdrantEngine(client, collection, exact=exact)
 
         where = "in memory" if place == ":memory:" else f"at {place}"
@@ -437,26 +439,30 @@ class _Pages(Mapping[Any, T]):
         self._record = record
         self._id_field = id_field
         self._build = build
-        self._kept: OrderedDict[Any, T] = OrderedDict()
+        self._kept: OrderedDict[str, T] = OrderedDict()
 
     def forget(self) -> None:
         self._kept.clear()
 
     def __getitem__(self, name: Any) -> T:
+        try:
+            stored_id = pt.encode_id(name)
+        except ValueError:
+            raise KeyError(name) from None
+        page = self._kept.get(stored_id)
         with self._store._using(f"reading a {self._record}"):
-            if name not in self._kept:
-                try:
-                    key = pt.point_id(pt.encode_id(name), self._record)
-                except ValueError:
-                    raise KeyError(name) from None
-                found = self._store._engine.retrieve("pages", [key])
-                if not found:
-                    raise KeyError(name)
-                self._kept[name] = self._build(found[0])
-                if len(self._kept) > _CACHED_PAGES:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(name)
-            return self._kept[name]
+            found = (
+                [] if page else self._store._engine.retrieve("pages", [pt.point_id(stored_id, self._record)])
+            )
+        if page is None:
+            if not found:
+                raise KeyError(name)
+            page = self._build(found[0])
+        self._kept[stored_id] = page
+        self._kept.move_to_end(stored_id)
+        if len(self._kept) > _CACHED_PAGES:
+            self._kept.popitem(last=False)
+        return page
 
     def __iter__(self) -> Iterator[Any]:
         with self._store._using(f"listing each {self._record}"):
@@ -476,7 +482,16 @@ class _Pieces:
     def __init__(self) -> None:
         self.chunks: list[pt.Point] = []
         self.pages: list[pt.Point] = []
-        self.corpora: set[str] = set()
+        self.corpus: str | None = None
+
+    def join(self, corpus: str | None, doc_id: str) -> None:
+        """Refuse records of one document id that come from different corpora."""
+        if corpus is not None and self.corpus not in (None, corpus):
+            raise StoreError(
+                f"document {doc_id!r} belongs to the corpora {self.corpus!r} and {corpus!r}; hits name "
+                "documents by doc_id alone: rename one, or keep each corpus in a collection of its own"
+            )
+        self.corpus = self.corpus if corpus is None else corpus
 
 
 def _payloads(chunks: Sequence[Chunk] | Sequence[str], ids: Sequence[pt.Id] | None) -> list[dict[str, Any]]:
@@ -508,13 +523,13 @@ def _work(
     seen: set[str] = set()
 
     def place(point: pt.Point, table: str, name: str) -> None:
+        doc_id = point.payload["doc_id"]
+        pieces = work.setdefault(doc_id, _Pieces())
+        pieces.join(point.payload.get("corpus"), doc_id)
         if point.id in seen:
             raise ValueError(f"{name} is given twice: an id stands for one record")
         seen.add(point.id)
-        pieces = work.setdefault(point.payload["doc_id"], _Pieces())
         (pieces.chunks if table == "chunks" else pieces.pages).append(point)
-        if "corpus" in point.payload:
-            pieces.corpora.add(point.payload["corpus"])
 
     for document in documents:
         payload = pt.document_payload(document)
