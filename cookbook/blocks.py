@@ -13,7 +13,7 @@ from typing import NamedTuple
 _FRONT_MATTER = re.compile(
     r"---[ \t]*(?>\r\n?|\n)(?=\S)(?:[^\r\n]*+(?>\r\n?|\n))*?(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"
 )
-_LIST_MARKERS = re.compile(r"(?:[\s>]*(?:[-+*]|\d{1,9}[.)]))+\s*")
+_LIST_MARKERS = re.compile(r"(?:[\s>]*(?:[-+*]|\d{1,9}[.)]))+[\s>]*")
 
 # How the parser's leaf blocks are called here; a dict tag (heading, code) is told by its key.
 _LEAVES = {

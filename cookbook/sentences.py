@@ -251,7 +251,9 @@ def _abbreviations() -> frozenset[str]:
 
 
 def _goes_on(piece: str, border: int) -> bool:
-    """Whether a sentence goes on across a border: a speaker's tag after a quotation, a name after a title."""
+    """Whether a sentence goes on: a speaker after a quotation, a name after a title, a closing tag."""
+    if piece.startswith("</", border):
+        return True
     last = border - 1
     while piece[last].isspace():
         last -= 1

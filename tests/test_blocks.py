@@ -1,0 +1,264 @@
+"""Blocks tile the text, and what looks like Markdown is what a Markdown reader sees."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cookbook.blocks import blocks
+
+# Pieces that Markdown, line ends and Unicode make hard, glued together at random.
+PIECES = st.sampled_from(
+    [
+        *(
+            "\n",
+            "\n\n",
+            "\r\n",
+            "\r",
+            "\r\n\r\n",
+            "\x0b",
+            "\x0c",
+            "\x1c",
+            "\x85",
+            "\u2028",
+            "\u2029",
+            "\xa0",
+            " ",
+        ),
+        *(
+            "    ",
+            "\t",
+            "\u200b",
+            "\ufeff",
+            "# ",
+            "## ",
+            "####### ",
+            "---",
+            "===",
+            "***",
+            "- ",
+            "* ",
+            "1. ",
+            "> ",
+        ),
+        *(
+            "```",
+            "~~~~",
+            "```py\n",
+            "| a | b |\n",
+            "|---|---|\n",
+            "|",
+            "<!--",
+            "-->",
+            "<pre>",
+            "</pre>",
+            "<p>",
+            "\\",
+        ),
+        *(
+            "[a]: /b\n",
+            "[a]",
+            "](",
+            "`",
+            "_",
+            "**",
+            ". ",
+            "! ",
+            "?",
+            "\u2026",
+            ".",
+            "Dr. ",
+            "A. ",
+            "(",
+            ") ",
+            "\u201c",
+        ),
+        *(
+            "\u201d",
+            "\u2019",
+            "\u300c",
+            "\u3002",
+            "\u300d",
+            "\u7a95\u306f",
+            "\u0e40\u0e15\u0e32 ",
+            "\u0939\u0948\u0964",
+        ),
+        *(
+            "\U0001f389",
+            "\U0001f469\U0001f3fd\u200d\U0001f527",
+            "e\u0301",
+            "word",
+            "Word ",
+            "12",
+            "\x00",
+            "caf\xe9",
+        ),
+        *("2026-03-01 04:05:06 INFO ", "  at a.b.C(C.java:4)\n", "Ana: ", "title: x\n"),
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=120), st.lists(PIECES, max_size=40).map("".join))
+
+
+def outline(text: str) -> list[tuple[int, str]]:
+    return [(block.level, block.title) for block in blocks(text) if block.kind == "heading"]
+
+
+def kinds(text: str) -> list[tuple[str, str]]:
+    return [(block.kind, text[block.start : block.end]) for block in blocks(text)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+@example("\ufeff---\r\na: b\r\n---\r\n# T")
+@example("> - ```\n\n\x0c\n\n- \n-\n")
+def test_blocks_tile_any_text(text: str) -> None:
+    found = blocks(text)
+    assert "".join(text[block.start : block.end] for block in found) == text
+    assert all(left.end == right.start for left, right in pairwise(found))
+    assert all(block.start < block.end for block in found)
+    if text.strip():
+        assert not any(text[block.start : block.end].isspace() for block in found)
+    else:
+        assert [block.kind for block in found] == (["paragraph"] if text else [])
+    for block in found:
+        assert (block.kind == "heading") == (block.level > 0)
+        # A block starts where a line starts.
+        assert block.start == 0 or text[block.start - 1] in "\r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        pytest.param(
+            "# Pump guide\n\nBefore.\n\n~~~sh\n# not a heading\n~~~~\n\n## Next\n\nAfter.\n",
+            [(1, "Pump guide"), (2, "Next")],
+            id="case-019",
+        ),
+        pytest.param("# T\n~~~\na\n~~~rb\n# still code\n~~~\n## U\nx\n", [(1, "T"), (2, "U")], id="case-020"),
+        pytest.param(
+            "Intro line\n\nOverview\n========\n\nText A.\n\nDetails\n-------\n\nText B.\n\n---\n\nTail.\n",
+            [(1, "Overview"), (2, "Details")],
+            id="case-022",
+        ),
+        pytest.param(
+            "---\ntitle: Loom\n# comment: old\nauthor: R\n---\n\n# Loom\n\nBody.\n",
+            [(1, "Loom")],
+            id="case-025",
+        ),
+        pytest.param(
+            "# A\n\n<!--\n# hidden\n\n## also hidden\n-->\n\n<pre>\n# no\n\n# no2\n</pre>\n\n## B\ntext\n",
+            [(1, "A"), (2, "B")],
+            id="case-026",
+        ),
+        pytest.param(
+            "Preface text.\n\n# A\n## B\n\n### C\nBody.\n## D\n",
+            [(1, "A"), (2, "B"), (3, "C"), (2, "D")],
+            id="case-028",
+        ),
+        pytest.param(
+            "#hashtag talk\n\n    # indented\n\n\\# escaped\n\n####### seven\n\n## C# notes ##\n\ntext\n",
+            [(2, "C# notes")],
+            id="case-029",
+        ),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_headings(text: str, headings: list[tuple[int, str]], line_end: str) -> None:
+    text = text.replace("\n", line_end)
+    assert outline(text) == headings
+    assert "".join(piece for _, piece in kinds(text)) == text
+
+
+def test_front_matter_keeps_offsets() -> None:
+    text = "---\ntitle: Loom\n# comment: old\nauthor: R\n---\n\n# Loom\n\nBody.\n"
+    found = blocks(text)
+    assert [block.kind for block in found] == ["front_matter", "heading", "paragraph"]
+    assert found[-1].start == text.index("Body.") == 54
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Text.\n\n---\nKey: value\n\n---\nMore.\n",  # two rules in the middle of a page
+        "---\n\n---\n",  # nothing between them
+        "---\nKey: value\n",  # never closed
+    ],
+)
+def test_what_is_not_front_matter(text: str) -> None:
+    assert "front_matter" not in [kind for kind, _ in kinds(text)]
+
+
+def test_every_kind() -> None:
+    text = (
+        "# A *b* `c_d` [e](f)\n\nTwo\nlines.\n\n- one\n- two\n\n  more\n\n```py\n\n# x\n```\n\n"
+        "| h |\n|---|\n| 1 |\n| 2 |\n\n<div>\n</div>\n\n***\n\n    indented\n\n[ref]: /u\n[two]: /v\n"
+    )
+    assert kinds(text) == [
+        ("heading", "# A *b* `c_d` [e](f)\n\n"),
+        ("paragraph", "Two\nlines.\n\n"),
+        ("item", "- one\n"),
+        ("item", "- two\n\n"),
+        ("paragraph", "  more\n\n"),
+        ("code", "```py\n\n# x\n```\n\n"),
+        ("table_head", "| h |\n|---|\n"),
+        ("table_row", "| 1 |\n"),
+        ("table_row", "| 2 |\n\n"),
+        ("html", "<div>\n</div>\n\n"),
+        ("rule", "***\n\n"),
+        ("code", "    indented\n\n"),
+        ("paragraph", "[ref]: /u\n"),
+        ("paragraph", "[two]: /v\n"),
+    ]
+    assert blocks(text)[0].title == "A b c_d e"
+
+
+def test_headings_in_quotes_and_lists_are_text() -> None:
+    assert kinds("> # Quoted\n> text\n\n- # Item\n\n1. x\n   ## Deep\n") == [
+        ("paragraph", "> # Quoted\n"),
+        ("paragraph", "> text\n\n"),
+        ("item", "- # Item\n\n"),
+        ("item", "1. x\n"),
+        ("paragraph", "   ## Deep\n"),
+    ]
+
+
+def test_code_and_tables_inside_items_keep_their_kind() -> None:
+    assert kinds("- ```\n  x\n  ```\n- y\n  ```\n  z\n  ```\n- > | a |\n  > |---|\n  > | 1 |\n") == [
+        ("code", "- ```\n  x\n  ```\n"),
+        ("item", "- y\n"),
+        ("code", "  ```\n  z\n  ```\n"),
+        ("table_head", "- > | a |\n  > |---|\n"),
+        ("table_row", "  > | 1 |\n"),
+    ]
+
+
+def test_offsets_count_characters_not_bytes() -> None:
+    text = "\u7a95 caf\xe9\n\n## \U0001f389 Titel\n\n\u2014 end\n"
+    assert [piece for _, piece in kinds(text)] == [
+        "\u7a95 caf\xe9\n\n",
+        "## \U0001f389 Titel\n\n",
+        "\u2014 end\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\na\r" + "\r\n" * 50_000,
+        "[" * 50_000,
+        ">" * 50_000,
+        "- " * 30_000,
+        "*" * 100_000,
+        "`" * 50_000,
+        "---\n" * 10_000,
+    ],
+    ids=["front matter", "brackets", "quotes", "lists", "stars", "ticks", "rules"],
+)
+def test_hostile_text_takes_no_quadratic_time(text: str) -> None:
+    started = time.process_time()
+    assert sum(block.end - block.start for block in blocks(text)) == len(text)
+    assert time.process_time() - started < 2
