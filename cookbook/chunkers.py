@@ -21,6 +21,7 @@ from .types import Chunk, Document, Span
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_BATCH = 200_000  # characters
 _SPACE = re.compile(r"[^\S\r]")
 # Blocks that announce the next one, which a chunk should not end with.
 _LEADS = ("heading", "table_head")
@@ -62,11 +63,9 @@ def sentence_window(
     _check_limit("max_tokens", max_tokens)
     chunks: list[Chunk] = []
     for page in _pages(docs, encoding):
-        position = 0
-        for start, end in page.sentences(max_tokens):
+        for position, (start, end, n_tokens) in enumerate(page.sentences(max_tokens)):
             chunk_id = f"{page.key}#s{position:04d}"
-            chunks.append(page.chunk(chunk_id, "sentence", position, start, end))
-            position += 1
+            chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens=n_tokens))
     return chunks
 
 
@@ -183,25 +182,44 @@ def _snap(text: str, start: int, place: int) -> int:
 
 
 def _pages(docs: Iterable[Document], encoding: str) -> Iterator[_Page]:
-    """The documents that are not blank, each encoded in a thread while the one before is cut."""
+    """The documents that are not blank; a thread encodes the next batch while one is cut.
+
+    Batches, since cutting and encoding one document in turn drive each other out of the processor's cache.
+    """
+
+    def encode(batch: list[Document]) -> list[TokenMap]:
+        return [TokenMap(document.text, encoding=encoding) for document in batch]
+
     with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
-        ahead = None
-        for document in docs:
-            if not document.text or document.text.isspace():
-                continue
-            coming = document, pool.submit(TokenMap, document.text, encoding=encoding)
-            if ahead is not None:
-                yield _Page(ahead[0], ahead[1].result())
-            ahead = coming
-        if ahead is not None:
-            yield _Page(ahead[0], ahead[1].result())
+        batch: list[Document] = []
+        token_maps: list[TokenMap] = []
+        for coming in _batches(docs):
+            ahead = pool.submit(encode, coming)
+            yield from map(_Page, batch, token_maps)
+            batch, token_maps = coming, ahead.result()
+        yield from map(_Page, batch, token_maps)
+
+
+def _batches(docs: Iterable[Document]) -> Iterator[list[Document]]:
+    """The documents that are not blank, in lists of some 200,000 characters."""
+    batch: list[Document] = []
+    room = _BATCH
+    for document in docs:
+        if document.text and not document.text.isspace():
+            batch.append(document)
+            room -= len(document.text)
+            if room <= 0:
+                yield batch
+                batch, room = [], _BATCH
+    if batch:
+        yield batch
 
 
 class _Page:
     """One document, its tokens, and the places where it may be cut, strongest first."""
 
     def __init__(self, document: Document, tokens: TokenMap) -> None:
-        self.document = document
+        self.doc_id = document.doc_id
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
@@ -229,15 +247,22 @@ class _Page:
         self._sentence_borders: dict[int, list[int]] = {}
 
     def chunk(
-        self, chunk_id: str, kind: str, position: int, start: int, end: int, parent_id: str | None = None
+        self,
+        chunk_id: str,
+        kind: str,
+        position: int,
+        start: int,
+        end: int,
+        parent_id: str | None = None,
+        n_tokens: int | None = None,
     ) -> Chunk:
         """The record of one slice."""
         tile = bisect_right(self.starts, start) - 1
         section = bisect_right(self.section_tiles, tile) - 1
         return Chunk(
             chunk_id=chunk_id,
-            doc_id=self.document.doc_id,
-            span=Span(doc_id=self.document.doc_id, start=start, end=end),
+            doc_id=self.doc_id,
+            span=Span(doc_id=self.doc_id, start=start, end=end),
             text=self.text[start:end],
             kind=kind,
             position=position,
@@ -245,14 +270,20 @@ class _Page:
             section_id=self.section_ids[section],
             heading_id=self.heading_ids[section],
             para_index=tile - self.section_tiles[section],
-            n_tokens=self.tokens.count(start, end),
+            n_tokens=self.tokens.count(start, end) if n_tokens is None else n_tokens,
         )
 
-    def sentences(self, max_tokens: int) -> Iterator[tuple[int, int]]:
-        """The sentences of the page in order, longer ones in pieces."""
+    def sentences(self, max_tokens: int) -> Iterator[tuple[int, int, int]]:
+        """Start, end and tokens of the page's sentences in order, longer ones in pieces."""
+        text, tokens = self.text, self.tokens
         for tile in self.tiles:
-            for start, end in split_block(self.text, tile):
-                yield from cut_span(self.tokens, start, end, max_tokens=max_tokens)
+            for start, end in split_block(text, tile):
+                n_tokens = tokens.count(start, end)
+                if n_tokens <= max_tokens:
+                    yield start, end, n_tokens
+                else:
+                    for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
+                        yield *piece, tokens.count(*piece)
 
     def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
         """Spans under the limit that cover ``[start, end)`` and start up to ``overlap`` tokens early."""
@@ -320,7 +351,7 @@ class _Page:
         return self.text.rfind(mark, low - 1, target) + 1 or self.text.find(mark, target, high) + 1
 
     def _overlap_start(self, low: int, stop: int, overlap: int) -> int:
-        """The earliest border of the strongest kind from which at most ``overlap`` tokens lead to ``stop``."""
+        """The earliest border, of the strongest kind, with at most ``overlap`` tokens up to ``stop``."""
         tokens, text = self.tokens, self.text
         section = self.section_starts[bisect_right(self.section_starts, stop) - 1]
         low = max(low, section, tokens.offset(tokens.index(stop) - overlap))
