@@ -82,14 +82,16 @@ def point_id(stored_id: str, record: str = "chunk") -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{record}:{stored_id}"))
 
 
-def corpus_of(chunk_id: str, doc_id: str) -> str:
-    """The corpus that a chunk's id names (``corpus/doc_id#...``), empty when it names none.
+def corpus_of(chunk_id: str, doc_id: str) -> str | None:
+    """The corpus that a chunk's id names (``corpus/doc_id#...``), None for ids of another form.
 
-    >>> corpus_of("marketing/shipping#p0002#c001", "shipping")
-    'marketing'
+    >>> corpus_of("marketing/shipping#p0002#c001", "shipping"), corpus_of("shipping#c001", "shipping")
+    ('marketing', '')
     """
+    if chunk_id.startswith(f"{doc_id}#"):
+        return ""
     corpus, found, _ = chunk_id.partition(f"/{doc_id}#")
-    return corpus if found else ""
+    return corpus if found else None
 
 
 def unit_rows(vectors: Any, *, dim: int, n_rows: int, collection: str, name: str = "vectors") -> np.ndarray:

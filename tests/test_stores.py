@@ -10,6 +10,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cookbook import points, stores
+from cookbook import pages, points
+from cookbook.collection import Collection
 from cookbook.edge import EdgeEngine
 from cookbook.engines import MemoryEngine, QdrantEngine
 from cookbook.errors import (
@@ -36,7 +38,7 @@ Open = Callable[..., Any]
 _numbers = itertools.count()
 
 
-class _RestLike(stores._Backend):
+class _RestLike(Collection):
     """The code that talks to a server, with the client's own local mode in the server's place."""
 
     clients: dict[str, Any]
@@ -753,6 +755,16 @@ def test_one_name_in_two_corpora(opener: Open) -> None:
     assert store.documents["page-0"] == documents[0]
 
 
+def test_ids_that_name_no_corpus(opener: Open) -> None:
+    documents, _, chunks, vectors = farm(n_pages=1)
+    store = opener(dim=4)
+    renamed = [replace(chunk, chunk_id=f"id-{chunk.position}") for chunk in chunks]
+    store.add(renamed, vectors, documents=documents)
+    assert list(store) == renamed
+    hits = store.search(vectors[0], top_k=9, where={"corpus": "toy"})
+    assert [hit.metadata["corpus"] for hit in hits] == ["toy"] * 4
+
+
 # Opening again
 
 
@@ -814,7 +826,7 @@ def test_a_new_process_answers_the_same(tmp_path: Path) -> None:
 
 
 def test_cached_pages_are_bounded_and_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "_CACHED_PAGES", 2)
+    monkeypatch.setattr(pages, "CACHED_PAGES", 2)
     store = open_store(dim=4)
     documents, _, chunks, vectors = farm(n_pages=4)
     store.add(chunks, vectors, documents=documents)
