@@ -157,13 +157,14 @@ def _windows(tokens: TokenMap, size: int, overlap: int) -> Iterator[tuple[int, i
     first, start, end = 0, 0, 0
     while end < len(text):
         if first:
-            start = min(end, _snap(text, start, tokens.offset(first))) if overlap else end
+            border = grapheme_border(text, start, min(end, tokens.offset(first)))
+            start = border if overlap and border > start else end
         goal = _snap(text, start, max(tokens.offset(first + size), start + 1))
         # A word cut in two can take a token more alone: start later then, if the overlap allows it.
         later = first
         while tokens.count(start, goal) > size and (moved := tokens.offset(later + 1)) <= end:
             later += 1
-            start = _snap(text, start, moved) if moved > start else start
+            start = max(start, grapheme_border(text, start, moved))
         stop = tokens.cut(start, goal, size)
         if stop <= end:  # the overlap leaves no room
             start = end

@@ -15,10 +15,10 @@ from cookbook.errors import MissingDataError
 from cookbook.tokens import TokenMap, count, encoding_for, get_encoding, grapheme_border
 
 PIECES = [
-    "kiln", "Ton", "é", "Ünï", "🧑🏽‍🚀", "🦜", "🇩🇪", "👍🏿", "猫", "你好世界", "。", "กำ", "ก็", "한국", "\u1100\u1161",
-    "ne\u0301", "\u0301", "\u200d", "\r\n", "\n", "\n\n", "\r", " ", "   ", " " * 30, "\t", "\xa0", "\u3000",
-    "\u2028", "\x85", "\x0b", "\x0c", "\x1c", "12345", "'s", "'S", "'ll", "don't", "<|endoftext|>", "^^^^", "...",
-    "!?", "/", "//", "}\n", "  \n  ", "_", "a_b", "The ", " and", "1.",
+    "kiln", "Ton", "é", "Ünï", "🧑🏽‍🚀", "🦜", "🇩🇪", "👍🏿", "猫", "你好世界", "。", "กำ", "ก็", "한국",
+    "\u1100\u1161", "ne\u0301", "\u0301", "\u200d", "\r\n", "\n", "\n\n", "\r", " ", "   ", " " * 30, "\t",
+    "\xa0", "\u3000", "\u2028", "\x85", "\x0b", "\x0c", "\x1c", "12345", "'s", "'S", "'ll", "don't",
+    "<|endoftext|>", "^^^^", "...", "!?", "/", "//", "}\n", "  \n  ", "_", "a_b", "The ", " and", "1.",
 ]  # fmt: skip
 hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=60).map("".join)
 
@@ -47,8 +47,7 @@ def test_a_control_token_is_ordinary_text() -> None:
     assert TokenMap(text).count(0, len(text)) == alone(text) > 100
 
 
-@pytest.mark.parametrize("name", ["case-037"])
-def test_a_million_times_one_character(name: str) -> None:
+def test_case_037_a_million_times_one_character() -> None:
     text = "^" * 1_000_000
     started = time.perf_counter()
     assert count(text) == 250_000
@@ -80,11 +79,12 @@ def test_known_models(model: str, encoding: str) -> None:
 )
 def test_unknown_models_warn_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_WARNED", set())
-    with pytest.warns(UserWarning, match="not known") as caught:
+    with pytest.warns(UserWarning, match=f"model {model!r} is not known"):
+        encoding = encoding_for(model)
+    assert encoding == tokens.DEFAULT_ENCODING
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         assert encoding_for(model) == tokens.DEFAULT_ENCODING
-        assert encoding_for(model) == tokens.DEFAULT_ENCODING
-    assert len(caught) == 1
-    assert repr(model) in str(caught[0].message)
 
 
 def test_unknown_encoding_names_the_known_ones() -> None:
@@ -102,7 +102,8 @@ def _silent() -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("constructor", "reason"), [(_unreachable, "ConnectionError: no network"), (_silent, "no reply in 0.05 s")]
+    ("constructor", "reason"),
+    [(_unreachable, "ConnectionError: no network"), (_silent, "no reply in 0.05 s")],
 )
 def test_a_vocabulary_that_cannot_be_fetched(
     constructor: object, reason: str, monkeypatch: pytest.MonkeyPatch
