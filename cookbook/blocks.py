@@ -8,6 +8,9 @@ that joining the blocks gives the text back.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 _FRONT_MATTER = re.compile(
@@ -23,6 +26,11 @@ _LEAVES = {
     "TableRow": "table_row",
     "HtmlBlock": "html",
 }
+
+
+_SEGMENT = 1 << 18  # characters parsed in one call
+Leaf = tuple[int, str, int, str]  # start, kind, level, title
+_start = itemgetter(0)
 
 
 class Block(NamedTuple):
@@ -49,21 +57,19 @@ def blocks(text: str) -> list[Block]:
     >>> [(block.kind, text[block.start : block.end]) for block in blocks(text)]
     [('heading', '# Pump\n\n'), ('paragraph', 'It leaks.\n\n'), ('item', '- seal\n'), ('item', '- valve\n')]
     """
-    if not text:
-        return []
+    if not text or text.isspace():
+        return [Block(0, len(text), "paragraph")] if text else []
     body_start = 1 if text[0] == "\ufeff" else 0
-    leaves: list[tuple[int, str, int, str]] = []
+    start, kind, level, title = 0, "", 0, ""
     if front_matter := _FRONT_MATTER.match(text, body_start):
-        leaves.append((0, "front_matter", 0, ""))
+        kind = "front_matter"
         body_start = front_matter.end()
-    leaves += _leaves(text[body_start:], body_start)
 
     # Move each start to the start of its line; one line starts one block only. Whatever the parser
     # calls a block but Python calls blank (a lone form feed) stays with the block before it.
     tiles: list[Block] = []
     has_returns = "\r" in text
-    start, kind, level, title = 0, "", 0, ""
-    for leaf_start, leaf_kind, leaf_level, leaf_title in leaves:
+    for leaf_start, leaf_kind, leaf_level, leaf_title in _leaves(text, body_start):
         line = text.rfind("\n", start, leaf_start) + 1
         if has_returns:
             line = max(line, text.rfind("\r", start, leaf_start) + 1)
@@ -84,36 +90,63 @@ def blocks(text: str) -> list[Block]:
     return tiles
 
 
-def _leaves(text: str, offset: int) -> list[tuple[int, str, int, str]]:
-    """Start (in characters, plus the offset), kind, level and title of what the parser finds."""
+def _leaves(text: str, start: int) -> Iterator[Leaf]:
+    """The leaf blocks from ``start`` on, in order.
+
+    The parser's tree takes several times the text's size, so a long text is parsed in segments: each
+    gives all its blocks but the last at the top level, where the next segment starts.
+    """
+    n_characters = _SEGMENT
+    while start < len(text):
+        end = text.find("\n", start + n_characters) + 1 or len(text)
+        segment = text[start:end]
+        leaves, last = _parse(segment)
+        if end < len(text):
+            unfinished = bisect_left(leaves, last, key=_start)
+            if unfinished == 0:  # one giant block
+                n_characters *= 2
+                continue
+            place = leaves[unfinished][0]
+            end = start + max(segment.rfind("\n", 0, place), segment.rfind("\r", 0, place)) + 1
+            del leaves[unfinished:]
+        for leaf in leaves:
+            yield (leaf[0] + start, *leaf[1:])
+        n_characters = _SEGMENT
+        start = end
+
+
+def _parse(text: str) -> tuple[list[Leaf], int]:
+    """The leaf blocks of a text, and where its last block outside quotes and lists begins."""
     from pyromark import Options, events_with_range, reference_definitions
 
     options = Options.ENABLE_TABLES
-    leaves: list[tuple[int, str, int, str]] = []
-    container_end = 0  # of the outermost quote or list
+    leaves: list[Leaf] = []
+    last = last_end = 0  # of the latest block outside quotes and lists
     in_heading = False
     title: list[str] = []
     for event, place in events_with_range(text, options=options):
         if isinstance(event, str):
             if event == "Rule":
                 leaves.append((place["start"], "rule", 0, ""))
+                if place["start"] >= last_end:
+                    last = place["start"]
             elif in_heading:
                 title.append(" ")
         elif "Start" in event:
             tag = event["Start"]
+            if outermost := place["start"] >= last_end:
+                last, last_end = place["start"], place["end"]
             if isinstance(tag, str):
                 if tag in _LEAVES:
                     leaves.append((place["start"], _LEAVES[tag], 0, ""))
             elif "Heading" in tag:
-                if place["start"] < container_end:
-                    leaves.append((place["start"], "paragraph", 0, ""))
-                else:
+                if outermost:
                     leaves.append((place["start"], "heading", int(tag["Heading"]["level"][1]), ""))
                     in_heading = True
+                else:
+                    leaves.append((place["start"], "paragraph", 0, ""))
             elif "CodeBlock" in tag:
                 leaves.append((place["start"], "code", 0, ""))
-            elif "List" in tag or "BlockQuote" in tag:
-                container_end = max(container_end, place["end"])
         elif in_heading:
             if "Text" in event:
                 title.append(event["Text"])
@@ -126,16 +159,15 @@ def _leaves(text: str, offset: int) -> list[tuple[int, str, int, str]]:
     if "]:" in text:
         definitions = reference_definitions(text, options=options).values()
         leaves += [(definition["span"]["start"], "paragraph", 0, "") for definition in definitions]
-        leaves.sort(key=lambda leaf: leaf[0])
-    if text.isascii() and not offset:
-        return leaves
+        leaves.sort(key=_start)
+    if text.isascii():
+        return leaves, last
 
     # The parser counts bytes; decode the stretch between two starts to count its characters.
     data = text.encode()
-    counted: list[tuple[int, str, int, str]] = []
-    n_bytes, n_characters = 0, offset
-    for start, kind, level, heading_title in leaves:
-        n_characters += len(data[n_bytes:start].decode())
-        n_bytes = start
-        counted.append((n_characters, kind, level, heading_title))
-    return counted
+    n_bytes = n_characters = 0
+    for number, leaf in enumerate(leaves):
+        n_characters += len(data[n_bytes : leaf[0]].decode())
+        n_bytes = leaf[0]
+        leaves[number] = (n_characters, *leaf[1:])
+    return leaves, len(data[:last].decode())

@@ -130,6 +130,18 @@ def test_blocks_tile_any_text(text: str) -> None:
         assert block.start == 0 or text[block.start - 1] in "\r\n"
 
 
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, st.integers(1, 30))
+@example("- a\n- b\n\n    c\n\n# T\n\n    x\n\n    y\n> q\nlazy\n", 1)
+@example("a\n\n---\nb: c\n\n---\n\n| h |\n|---|\n| 1 |\n", 1)
+def test_a_long_text_is_parsed_in_segments(text: str, n_characters: int) -> None:
+    text = text.replace("]:", "]")  # where a definition stands decides what a link far away is
+    whole = blocks(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cookbook.blocks._SEGMENT", n_characters)
+        assert blocks(text) == whole
+
+
 @pytest.mark.parametrize(
     ("text", "headings"),
     [
