@@ -337,7 +337,6 @@ def sections(
             region = next(free for free in subtract(body, taken(page)) if free.contains(core))
             above: list[Span] = []
             if of_hit[0].section_id in numbered:
-                numbered.discard(of_hit[0].section_id)
                 above = _visible(subtract(_paragraph_above(of_hit[0], page), taken(page)), page)
             kept, head = _cut(page, region, core, max_tokens, heading, above=above)
             part = _Part(page, [kept], [hit], head, "section")

@@ -304,17 +304,19 @@ def _fit_in(
 ) -> tuple[Interval, str] | None:
     limit = max_tokens
 
-    def fits(start: int, end: int) -> bool:
+    def size(start: int, end: int) -> int:
         above = render(heading_of(start), [""])
-        return tokens.count(above, encoding=encoding) + token_map.count(start, end) <= limit
+        return tokens.count(above, encoding=encoding) + token_map.count(start, end)
+
+    def fits(start: int, end: int) -> bool:
+        return size(start, end) <= limit
 
     while (kept := grow_in(borders, core, fits)) is not None:
         heading = heading_of(kept[0])
         text = render(heading, [token_map.text[slice(*kept)]])
-        excess = tokens.count(text, encoding=encoding) - max_tokens
-        if excess <= 0:
+        if tokens.count(text, encoding=encoding) <= max_tokens:
             return kept, heading
-        limit -= excess  # the counts of parts do not always add up to that of the whole
+        limit = size(*kept) - 1  # the counts of parts do not always add up to that of the whole
     return None
 
 

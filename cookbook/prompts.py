@@ -121,15 +121,19 @@ def pack(
 
 
 def _entry(number: int, passage: Passage) -> str:
-    return f"[{number}] {passage.doc_id}\n{passage.text.rstrip()}\n\n"
+    return f"{_label(number, passage)}{passage.text.rstrip()}\n\n"
+
+
+def _label(number: int, passage: Passage) -> str:
+    return f"[{number}] {passage.doc_id}\n"
 
 
 def _shorter(passage: Passage, room: int, encoding: str) -> tuple[Passage, int] | None:
     """The passage cut so that its entry takes at most ``room`` tokens, and how many it takes."""
-    max_tokens = room
+    max_tokens = room - count(_label(1, passage), encoding=encoding)
     while (shorter := shorten(passage, max_tokens=max_tokens, encoding=encoding)) is not None:
         n_entry = count(_entry(1, shorter), encoding=encoding)
         if n_entry <= room:
             return shorter, n_entry
-        max_tokens -= n_entry - room
+        max_tokens = min(max_tokens, shorter.n_tokens) - 1
     return None

@@ -9,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cookbook import tokens
-from cookbook.passages import GAP, Page, grow_in, make, merge_spans, page_of, shorten, slices, subtract
+from cookbook.passages import (
+    GAP,
+    Page,
+    fit,
+    grow_in,
+    make,
+    merge_spans,
+    page_of,
+    render,
+    shorten,
+    slices,
+    subtract,
+)
 from cookbook.sentences import sentence_spans, sentences
 from cookbook.types import Document, Hit, Passage, Span
 
@@ -150,6 +162,28 @@ def test_shorten_takes_the_slice_that_holds_the_hit() -> None:
     shorter = shorten(passage, max_tokens=20)
     assert shorter is not None
     assert slices(shorter)[0].startswith("Open the lid.")
+
+
+def test_fit_keeps_the_limit_where_the_counts_of_parts_do_not_add_up() -> None:
+    class Half(tokens.TokenMap):
+        def count(self, start: int, end: int) -> int:
+            return super().count(start, end) // 2
+
+    text = "".join(f"Tray {i} is full. " for i in range(40))
+    borders = [*(start for start, _ in sentence_spans(text)), len(text)]
+    for limit in (8, 20, 60):
+        found = fit(
+            Half(text),
+            [(borders[9], borders[10])],
+            lambda _: [borders],
+            lambda _: "Trays",
+            limit,
+            "cl100k_base",
+        )
+        assert found is not None
+        (start, end), heading = found
+        assert tokens.count(render(heading, [text[start:end]])) <= limit
+        assert start <= borders[9] < borders[10] <= end
 
 
 @settings(max_examples=60, deadline=None)
