@@ -134,7 +134,8 @@ def _parse(text: str) -> tuple[list[Leaf], int]:
                 title.append(" ")
         elif "Start" in event:
             tag = event["Start"]
-            if outermost := place["start"] >= last_end:
+            # (A cell that the last row lacks is reported at the end of its table, or after it.)
+            if outermost := place["start"] >= last_end and tag != "TableCell":
                 last, last_end = place["start"], place["end"]
             if isinstance(tag, str):
                 if tag in _LEAVES:

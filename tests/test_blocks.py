@@ -133,6 +133,7 @@ def test_blocks_tile_any_text(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, st.integers(1, 30))
 @example("- a\n- b\n\n    c\n\n# T\n\n    x\n\n    y\n> q\nlazy\n", 1)
+@example("00000000000|0\n|-|-\n00000\n0", 3)
 @example("a\n\n---\nb: c\n\n---\n\n| h |\n|---|\n| 1 |\n", 1)
 def test_a_long_text_is_parsed_in_segments(text: str, n_characters: int) -> None:
     text = text.replace("]:", "]")  # where a definition stands decides what a link far away is
