@@ -39,6 +39,8 @@ class Collection:
         wanted = None if settings is None else json.loads(json.dumps(settings))
         self._name = name
         self._closed = False
+        self._dim: int | None = None
+        self._settings: dict[str, Any] | None = None
         try:
             self._engine = make()
         except CookbookError:
@@ -59,8 +61,8 @@ class Collection:
             if not found and self._engine.has_chunks():
                 raise StoreError(f"{self._name} was not made by this package: choose another name")
             meta = found[0] if found else {}
-            self._dim: int | None = meta.get("dim")
-            self._settings: dict[str, Any] | None = meta.get("settings")
+            self._dim = meta.get("dim")
+            self._settings = meta.get("settings")
             if dim is not None and self._dim not in (None, dim):
                 raise pt.dimension_error(self._name, stored=self._dim or 0, given=dim)
             if wanted is not None and wanted != self._settings:

@@ -148,6 +148,7 @@ def chunk_payload(chunk: Chunk) -> dict[str, Any]:
         "heading_id": chunk.heading_id,
         "para_index": chunk.para_index,
         "n_tokens": chunk.n_tokens,
+        "heading": chunk.heading,
         "corpus": corpus_of(chunk.chunk_id, chunk.doc_id),
     }
 
@@ -186,6 +187,7 @@ def to_chunk(payload: Mapping[str, Any]) -> Chunk:
         heading_id=payload["heading_id"],
         para_index=payload["para_index"],
         n_tokens=payload["n_tokens"],
+        heading=payload["heading"],
     )
 
 

@@ -396,6 +396,7 @@ FREE_FORM = ["guide.md#3", "b07x", "é/猫", "e\u0301/猫", "7", "./data/a.txt_1
 REWRITTEN = [
     "ABCDEF0123456789ABCDEF0123456789",
     "abcdef01-2345-6789-abcd-ef0123456789",
+    "abcdef0123456789abcdef0123456789",
     -1,
     18446744073709551616,
     True,
