@@ -211,12 +211,12 @@ def _latin_borders(piece: str) -> Iterable[int]:
     for match in _CANDIDATE.finditer(piece):
         mark, close = match.start(), match["close"]
         border = match.start("next")
-        # A plain word that is no abbreviation, then a capital: nupunkt says yes to all of these, so it
-        # is asked only about a paragraph that holds another case.
+        # A plain word that is no abbreviation (or code, or emphasis), then a capital: nupunkt says yes to
+        # all of these, so it is asked only about a paragraph that holds another case.
         if match[3].isupper() and _CLOSE.issuperset(close):
             word = piece[max(start, mark - 40) : mark].rsplit(None, 1)[-1:]
             if word and (
-                word[0][-1] in "`)]"
+                word[0][-1] in "`)]_*"
                 or (
                     len(plain := word[0].lstrip(_OPEN)) > 1
                     and plain.isalpha()

@@ -304,10 +304,12 @@ def test_plain_words_are_decided_as_nupunkt_does() -> None:
         "etc",
         "ed",
         "well-known",
+        "_so_",
+        "*so*",
     ]
     marks = [". ", "! ", "? ", ".) ", ".\u201d ", ", ", " "]
     text = "".join(
-        f"{words[i * 7 % 10]} {words[i * 3 % 10]}{marks[i * i % 7]}{'But' if i % 3 else 'and'} "
+        f"{words[i * 7 % 12]} {words[i * 5 % 12]}{marks[i * i % 7]}{'But' if i % 3 else 'and'} "
         for i in range(300)
     )
     for part in range(0, len(text) - 120, 60):  # short paragraphs, so that many hold only plain cases
