@@ -11,6 +11,7 @@ import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from .errors import MissingDataError
@@ -29,7 +30,7 @@ MIN_LIMIT = 4
 DOWNLOAD_TIMEOUT_S = 20.0
 """How long a vocabulary that is not on this machine may take to arrive."""
 
-_SEGMENT = 1 << 18  # characters encoded in one call: bounds the memory for one giant document
+_SEGMENT = 1 << 17  # characters encoded in one call: bounds the memory for one giant document
 _ENCODINGS: dict[str, Encoding] = {}
 _WARNED: set[str] = set()
 
@@ -112,22 +113,21 @@ def encoding_for(model: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _byte_lengths(encoding: str) -> Any:
-    """Array of the length in bytes of every token id."""
-    import numpy as np
-
+def _characters(encoding: str) -> list[int]:
+    """For every token id, how many characters begin in it (none in the later parts of a cut one)."""
     enc = get_encoding(encoding)
-    ranks = enc._mergeable_ranks
-    lengths = np.zeros(enc.n_vocab, dtype=np.int32)
-    lengths[np.fromiter(ranks.values(), np.int32, len(ranks))] = np.fromiter(map(len, ranks), np.int32)
-    return lengths
+    later_bytes = bytes(range(0x80, 0xC0))
+    starts = [0] * enc.n_vocab
+    for octets, token in enc._mergeable_ranks.items():
+        starts[token] = len(octets if octets.isascii() else octets.translate(None, later_bytes))
+    return starts
 
 
 @lru_cache(maxsize=8)
 def _word_counter(encoding: str) -> Callable[[str], int]:
     """A function that counts short texts and remembers the last ones: first words repeat."""
     encode = get_encoding(encoding).encode_ordinary
-    return lru_cache(maxsize=8192)(lambda text: len(encode(text)))
+    return lru_cache(maxsize=2048)(lambda text: len(encode(text)))
 
 
 def grapheme_border(text: str, start: int, end: int) -> int:
@@ -185,12 +185,15 @@ class TokenMap:
         self._line_ends = r"\s*[\r\n]" in enc._pat_str
         self._ends = array("i")
         self._rough: list[tuple[int, int]] = []
+        characters = _characters(encoding).__getitem__
         start, sure_start = 0, True
         while start < len(text):
             end, sure_end = self._segment_end(start)
             if not (sure_start and sure_end):
                 self._rough.append((start, end))
-            self._add(enc, start, end, _byte_lengths(encoding))
+            part = text[start:end] if end - start < len(text) else text
+            ends = accumulate(map(characters, self._encode(part)), initial=start)
+            self._ends.extend(islice(ends, 1, None))
             start, sure_start = end, sure_end
 
     def _segment_end(self, start: int) -> tuple[int, bool]:
@@ -204,18 +207,6 @@ class TokenMap:
         # A run without a border (one giant word): encoding it whole would take memory without bound,
         # so its token ends are only estimates, and slices of it are always encoded again.
         return end, False
-
-    def _add(self, enc: Encoding, start: int, end: int, lengths: Any) -> None:
-        import numpy as np
-
-        part = self.text if end - start == len(self.text) else self.text[start:end]
-        ends = np.cumsum(lengths[enc.encode_to_numpy(part, disallowed_special=())], dtype=np.int32)
-        if not self._ascii:
-            octets = np.frombuffer(part.encode("utf-8", "replace"), dtype=np.uint8)
-            # chars[b] is the number of characters that begin in the first b + 1 bytes
-            chars = np.cumsum((octets & 0xC0) != 0x80, dtype=np.int32)
-            ends = chars[ends - 1]
-        self._ends.frombytes((ends + np.int32(start)).tobytes())
 
     def __len__(self) -> int:
         """Number of tokens of the whole text (an estimate where it holds a word of 100,000 characters)."""
