@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING
 
-from .blocks import blocks
-from .sections import anchors
+from .blocks import Block, blocks
+from .sections import anchors, paths
 from .sentences import cut_span, split_block
 from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, grapheme_border
 from .types import Chunk, Document, Span
@@ -49,12 +50,19 @@ def fixed_window(
 
 
 def sentence_window(
-    docs: Iterable[Document], *, max_tokens: int = 128, encoding: str = DEFAULT_ENCODING
+    docs: Iterable[Document],
+    *,
+    max_tokens: int = 128,
+    heading: bool = False,
+    encoding: str = DEFAULT_ENCODING,
 ) -> list[Chunk]:
     """One chunk a sentence; the window around it is added after the search, by an expander.
 
     A sentence above ``max_tokens`` is cut, since a window of 2r + 1 sentences is bounded only if
     sentences are.
+
+    Args:
+        heading: record the path of headings above each chunk, so that it is embedded and searched too.
 
     >>> page = Document(doc_id="kiln", title="", text="Heat slowly. Then wait two days.")
     >>> [(chunk.chunk_id, chunk.text) for chunk in sentence_window([page])]
@@ -62,7 +70,7 @@ def sentence_window(
     """
     _check_limit("max_tokens", max_tokens)
     chunks: list[Chunk] = []
-    for page in _pages(docs, encoding):
+    for page in _pages(docs, encoding, heading):
         for position, (start, end, n_tokens) in enumerate(page.sentences(max_tokens)):
             chunk_id = f"{page.key}#s{position:04d}"
             chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens=n_tokens))
@@ -75,6 +83,7 @@ def parent_child(
     parent_tokens: int = 900,
     child_tokens: int = 180,
     overlap: int = 24,
+    heading: bool = False,
     encoding: str = DEFAULT_ENCODING,
 ) -> tuple[list[Chunk], list[Chunk], dict[str, str]]:
     """Small chunks to search, inside the large ones that are read.
@@ -82,6 +91,9 @@ def parent_child(
     Both are cut at the strongest border that leaves a quarter of the limit: section, then block, then
     sentence, line, word. A rest below a quarter is balanced with the chunk before it. Children overlap
     by at most ``overlap`` tokens, from a border on, never across a section or a parent.
+
+    Args:
+        heading: record the path of headings above each chunk, so that it is embedded and searched too.
 
     Returns:
         Children and parents, each in document order, and the parent's id of each child's id.
@@ -98,7 +110,7 @@ def parent_child(
     children: list[Chunk] = []
     parents: list[Chunk] = []
     mapping: dict[str, str] = {}
-    for page in _pages(docs, encoding):
+    for page in _pages(docs, encoding, heading):
         regions = page.cuts(0, len(page.text), parent_tokens)
         for number, (parent_start, parent_end) in enumerate(regions):
             parent_id = f"{page.key}#p{number:04d}"
@@ -112,9 +124,17 @@ def parent_child(
 
 
 def section_child(
-    docs: Iterable[Document], *, child_tokens: int = 180, overlap: int = 0, encoding: str = DEFAULT_ENCODING
+    docs: Iterable[Document],
+    *,
+    child_tokens: int = 180,
+    overlap: int = 0,
+    heading: bool = False,
+    encoding: str = DEFAULT_ENCODING,
 ) -> list[Chunk]:
     """Chunks inside the sections of a page, cut as children are; ``parent_id`` is the section's id.
+
+    Args:
+        heading: record the path of headings above each chunk, so that it is embedded and searched too.
 
     >>> page = Document(doc_id="kiln", title="", text="# Heat\\n\\nSlowly.\\n\\n# Wait\\n\\nTwo days.\\n")
     >>> [(chunk.chunk_id, chunk.heading_id) for chunk in section_child([page])]
@@ -122,7 +142,7 @@ def section_child(
     """
     _check_limit("child_tokens", child_tokens, overlap)
     chunks: list[Chunk] = []
-    for page in _pages(docs, encoding):
+    for page in _pages(docs, encoding, heading):
         borders = [*page.section_starts, len(page.text)]
         for number, section_id in enumerate(page.section_ids):
             cuts = page.cuts(borders[number], borders[number + 1], child_tokens, overlap)
@@ -182,7 +202,7 @@ def _snap(text: str, start: int, place: int) -> int:
     return border if border > start else place
 
 
-def _pages(docs: Iterable[Document], encoding: str) -> Iterator[_Page]:
+def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
     """The documents that are not blank; a thread encodes the next batch while one is cut.
 
     Batches, since cutting and encoding one document in turn drive each other out of the processor's cache.
@@ -196,9 +216,9 @@ def _pages(docs: Iterable[Document], encoding: str) -> Iterator[_Page]:
         token_maps: list[TokenMap] = []
         for coming in _batches(docs):
             ahead = pool.submit(encode, coming)
-            yield from map(_Page, batch, token_maps)
+            yield from map(_Page, batch, token_maps, repeat(heading))
             batch, token_maps = coming, ahead.result()
-        yield from map(_Page, batch, token_maps)
+        yield from map(_Page, batch, token_maps, repeat(heading))
 
 
 def _batches(docs: Iterable[Document]) -> Iterator[list[Document]]:
@@ -219,31 +239,37 @@ def _batches(docs: Iterable[Document]) -> Iterator[list[Document]]:
 class _Page:
     """One document, its tokens, and the places where it may be cut, strongest first."""
 
-    def __init__(self, document: Document, tokens: TokenMap) -> None:
+    def __init__(self, document: Document, tokens: TokenMap, heading: bool) -> None:
         self.doc_id = document.doc_id
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
-        self.tiles = blocks(document.text)
-        self.starts = [tile.start for tile in self.tiles]
+        self.starts: list[int] = []  # of the blocks; their records would take more room than the text
+        self.kinds: list[str] = []
         self.section_tiles: list[int] = []  # the first block of every section
         self.section_borders: list[int] = []
         self.block_borders: list[int] = []
-        titles: list[str] = []
+        heads: list[Block] = []
         follows_lead = True  # the start of the text is no border either
-        for number, tile in enumerate(self.tiles):
+        for number, tile in enumerate(blocks(document.text)):
+            self.starts.append(tile.start)
+            self.kinds.append(tile.kind)
             is_heading = tile.kind == "heading"
             if is_heading or number == 0:
                 self.section_tiles.append(number)
-            if is_heading:
-                titles.append(tile.title)
+                heads.append(tile)
             if not follows_lead:
                 (self.section_borders if is_heading else self.block_borders).append(tile.start)
             follows_lead = tile.kind in _LEADS
         self.section_starts = [self.starts[number] for number in self.section_tiles]
         self.section_ids = [f"{self.key}#h{number:03d}" for number in range(len(self.section_tiles))]
-        self.heading_ids = anchors(titles)
-        if self.tiles[0].kind != "heading":
+        self.heading_ids = anchors(head.title for head in heads if head.kind == "heading")
+        self.headings = [""] * len(self.section_tiles)
+        if heading:
+            for number, path in enumerate(paths(heads)):
+                page = () if path[:1] == (document.title,) else (document.title,)
+                self.headings[number] = " > ".join(title for title in (*page, *path) if title)
+        if self.kinds[0] != "heading":
             self.heading_ids.insert(0, "")  # the preamble
         self._sentence_borders: dict[int, list[int]] = {}
 
@@ -272,19 +298,26 @@ class _Page:
             heading_id=self.heading_ids[section],
             para_index=tile - self.section_tiles[section],
             n_tokens=self.tokens.count(start, end) if n_tokens is None else n_tokens,
+            heading=self.headings[section],
         )
 
     def sentences(self, max_tokens: int) -> Iterator[tuple[int, int, int]]:
         """Start, end and tokens of the page's sentences in order, longer ones in pieces."""
-        text, tokens = self.text, self.tokens
-        for tile in self.tiles:
-            for start, end in split_block(text, tile):
+        tokens = self.tokens
+        for number in range(len(self.starts)):
+            for start, end in self._split(number):
                 n_tokens = tokens.count(start, end)
                 if n_tokens <= max_tokens:
                     yield start, end, n_tokens
                 else:
                     for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
                         yield *piece, tokens.count(*piece)
+
+    def _split(self, number: int) -> list[tuple[int, int]]:
+        """The sentences of one block."""
+        start, after = self.starts[number], number + 1
+        end = self.starts[after] if after < len(self.starts) else len(self.text)
+        return split_block(self.text, Block(start, end, self.kinds[number]))
 
     def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
         """Spans under the limit that cover ``[start, end)`` and start up to ``overlap`` tokens early."""
@@ -342,8 +375,7 @@ class _Page:
         for number in range(first, last + 1):
             inside = self._sentence_borders.get(number)
             if inside is None:
-                spans = split_block(self.text, self.tiles[number])
-                inside = self._sentence_borders[number] = [start for start, _ in spans[1:]]
+                inside = self._sentence_borders[number] = [start for start, _ in self._split(number)[1:]]
             borders = borders + inside if borders else inside
         return borders
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import chunkers, expanders, prompts, rankers
@@ -79,11 +80,11 @@ def index(
     chunks, parents = cut(documents, chunker)
     batches = [chunks[i : i + BATCH] for i in range(0, len(chunks), BATCH)]
     vectors = [
-        client.embed([chunk.text for chunk in batch])
+        client.embed([chunk.search_text for chunk in batch])
         for batch in tqdm(batches, desc="embedding", unit="batch", disable=not progress)
     ]
-    if vectors:
-        store.add(chunks, np.concatenate(vectors), documents=documents, parents=parents)
+    rows = np.concatenate(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+    store.add(chunks, rows, documents=documents, parents=parents)
     return len(chunks)
 
 
@@ -124,7 +125,8 @@ def ask(
         spans.append(span)
         ranked = hits
         if strategy.order == "rerank_expand":
-            ranked = rankers.rerank(hits, question=question, client=client)
+            # Fused, since the reranker alone forgets what the search knew.
+            ranked = rankers.fuse(hits, rankers.rerank(hits, question=question, client=client))
         ranked = rankers.first_units(ranked, top_k=strategy.top_k, key=strategy.unit)
     with stage("expand", hits=len(ranked)) as span:
         spans.append(span)
@@ -155,48 +157,48 @@ STRATEGIES: Mapping[str, Strategy] = {
     for strategy in (
         Strategy(
             name="window",
-            chunker=chunkers.sentence_window,
+            chunker=partial(chunkers.sentence_window, heading=True),
             retrieval="hybrid",
             order="rerank_expand",
             expander=lambda hits, source: expanders.window(hits, documents=source.documents),
             unit="chunk_id",
-            fetch=40,
-            top_k=8,
-            budget=2000,
+            fetch=100,
+            top_k=16,
+            budget=4000,
         ),
         Strategy(
             name="parent",
-            chunker=chunkers.parent_child,
+            chunker=partial(chunkers.parent_child, heading=True),
             retrieval="hybrid",
             order="rerank_expand",
             expander=lambda hits, source: expanders.parents(
                 hits, documents=source.documents, parents=source.parents
             ),
             unit="parent_id",
-            fetch=40,
-            top_k=4,
+            fetch=100,
+            top_k=8,
             budget=4000,
         ),
         Strategy(
             name="section",
-            chunker=chunkers.section_child,
+            chunker=partial(chunkers.section_child, heading=True),
             retrieval="hybrid",
             order="rerank_expand",
             expander=lambda hits, source: expanders.sections(hits, documents=source.documents),
             unit="section_id",
-            fetch=40,
-            top_k=8,
-            budget=2000,
+            fetch=100,
+            top_k=16,
+            budget=4000,
         ),
         Strategy(
             name="page",
-            chunker=chunkers.section_child,
+            chunker=partial(chunkers.section_child, heading=True),
             retrieval="hybrid",
             order="rerank_expand",
             expander=lambda hits, source: expanders.whole_page(hits, documents=source.documents),
-            unit="doc_id",
-            fetch=40,
-            top_k=4,
+            unit="section_id",
+            fetch=100,
+            top_k=16,
             budget=4000,
         ),
     )

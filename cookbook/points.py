@@ -19,7 +19,7 @@ import numpy as np
 
 from .errors import DimensionError, StoreError
 from .lexical import Terms, document_terms
-from .types import Chunk, Document, Hit, Span
+from .types import Chunk, Document, Hit, Span, search_text
 
 Id = str | int | float | bool
 
@@ -235,7 +235,7 @@ def chunk_point(payload: dict[str, Any], vector: np.ndarray) -> Point:
     """A chunk's point, with its vector and its BM25 weights."""
     # Sizes in JSON, where a number takes up to 24 characters with its comma.
     n_bytes = _payload_bytes(payload) + 24 * len(vector)
-    terms = document_terms(payload["text"])
+    terms = document_terms(search_text(payload.get("heading", ""), payload["text"]))
     n_bytes += 36 * len(terms.indices)
     return Point(point_id(payload["chunk_id"]), payload, n_bytes, vector, terms)
 

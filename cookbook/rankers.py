@@ -87,7 +87,7 @@ def rerank(hits: Sequence[Hit], *, question: str, client: Reranker, top_k: int |
         BadReplyError: the client gave another number of scores than texts, or a score that is no number.
     """
     _check_at_least(1, top_k=top_k)
-    scored = zip(_scores([hit.text for hit in hits], question, client), hits, strict=True)
+    scored = zip(_scores([hit.search_text for hit in hits], question, client), hits, strict=True)
     ordered = sorted(scored, key=lambda pair: (-round(pair[0], 6), pair[1].chunk_id))
     return [
         replace(hit, score=score, rank=rank, retriever=f"{hit.retriever}>rerank")

@@ -49,6 +49,7 @@ def sections(
     heading_ids = anchors(head.title for head in heads if head.level)
     if not heads[0].level:
         heading_ids.insert(0, "")
+    heading_paths = paths(heads)
     found: list[Section] = []
     open_sections: list[Section] = []  # the chain of ancestors, by strictly growing level
     for number, head in enumerate(heads):
@@ -63,7 +64,7 @@ def sections(
             section_id=f"{document.key}#h{number:03}",
             heading_id=heading_ids[number],
             title=head.title,
-            path=(*(section.title for section in open_sections), head.title) if head.level else (),
+            path=heading_paths[number],
             level=head.level,
             span=Span(doc_id=document.doc_id, start=head.start, end=span_ends[number]),
             body=Span(doc_id=document.doc_id, start=head.start, end=body_end),
@@ -90,6 +91,23 @@ def section_at(sections: Sequence[Section], offset: int) -> Section:
         end = sections[-1].body.end if sections else 0
         raise ValueError(f"offset={offset} must be in 0 to {end}, the end of the page left out")
     return sections[bisect_right(sections, offset, key=lambda section: section.body.start) - 1]
+
+
+def paths(heads: Iterable[Block]) -> list[tuple[str, ...]]:
+    """The titles from the top heading down to each of these, cut by level; empty for what is no heading.
+
+    >>> paths(block for block in blocks("# A\\n### B\\n### C\\n## D\\n"))
+    [('A',), ('A', 'B'), ('A', 'C'), ('A', 'D')]
+    """
+    found: list[tuple[str, ...]] = []
+    chain: list[Block] = []
+    for head in heads:
+        while head.level and chain and chain[-1].level >= head.level:
+            chain.pop()
+        if head.level:
+            chain.append(head)
+        found.append(tuple(above.title for above in chain) if head.level else ())
+    return found
 
 
 def anchors(titles: Iterable[str]) -> list[str]:

@@ -113,7 +113,8 @@ class Chunk:
     """A slice of a document: what is embedded (a child) or what is read (a parent).
 
     ``n_tokens`` counts ``text`` itself. ``position`` numbers the chunks of one document (or the
-    children of one parent) from 0; ``para_index`` numbers the blocks of the section from 0.
+    children of one parent) from 0; ``para_index`` numbers the blocks of the section from 0. ``heading``
+    is the path of headings above the chunk where the chunker was asked for it (``Guide > Shipping``).
     """
 
     chunk_id: str
@@ -127,6 +128,21 @@ class Chunk:
     heading_id: str | None = None
     para_index: int | None = None
     n_tokens: int
+    heading: str = ""
+
+    @property
+    def search_text(self) -> str:
+        """What is embedded, searched and reranked: the heading, if there is one, and the text."""
+        return search_text(self.heading, self.text)
+
+
+def search_text(heading: str, text: str) -> str:
+    """A text below its heading, if it has one.
+
+    >>> search_text("Guide > Shipping", "Two days."), search_text("", "Two days.")
+    ('Guide > Shipping\\nTwo days.', 'Two days.')
+    """
+    return f"{heading}\n{text}" if heading else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +150,8 @@ class Hit:
     """A chunk that a retriever found. A higher ``score`` is better in every store; ranks start at 1.
 
     ``metadata`` holds the chunk's other fields: ``start``, ``end``, ``kind``, ``position``,
-    ``parent_id``, ``section_id``, ``heading_id``, ``para_index``, ``n_tokens``, ``corpus``. It is empty
-    when the store was given bare ids.
+    ``parent_id``, ``section_id``, ``heading_id``, ``para_index``, ``n_tokens``, ``heading``, ``corpus``.
+    It is empty when the store was given bare ids.
     """
 
     chunk_id: str
@@ -159,6 +175,11 @@ class Hit:
                 "add Chunk records to the store instead"
             )
         return Span(doc_id=self.doc_id, start=self.metadata["start"], end=self.metadata["end"])
+
+    @property
+    def search_text(self) -> str:
+        """The chunk's heading, if it has one, and its text: what the hit was found by."""
+        return search_text(self.metadata.get("heading", ""), self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

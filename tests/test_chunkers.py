@@ -398,3 +398,19 @@ def test_a_failing_source_of_documents_is_heard() -> None:
 
     with pytest.raises(OSError, match="the disk is gone"):
         whole_page(failing())
+
+
+def test_headings_are_recorded_when_asked_for_and_searched_with_the_text():
+    text = "Intro.\n\n# Guide\n\nOne.\n\n## Shipping\n\nTwo.\n"
+    page = Document(doc_id="guide", title="Kiln guide", text=text)
+    for chunk in section_child([page]) + sentence_window([page]) + parent_child([page])[0]:
+        assert chunk.heading == "" and chunk.search_text == chunk.text
+    found = section_child([page], heading=True)
+    assert [chunk.heading for chunk in found] == [
+        "Kiln guide",
+        "Kiln guide > Guide",
+        "Kiln guide > Guide > Shipping",
+    ]
+    assert found[2].search_text == "Kiln guide > Guide > Shipping\n" + found[2].text
+    titled = Document(doc_id="guide", title="Guide", text="# Guide\n\nOne.\n")
+    assert section_child([titled], heading=True)[0].heading == "Guide"
