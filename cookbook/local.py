@@ -29,8 +29,8 @@ DIM = 256
 EMBED_MODEL = "wordllama-l2-supercat-256"
 CHAT_MODEL = "extractive-reader"
 
-#: The reader refuses when its best sentence scores below this, and returns none that does.
-THRESHOLD = 0.62
+#: The reader refuses when no sentence that it found has this much support.
+THRESHOLD = 0.46
 #: Sentences that the reader returns at most.
 MAX_SENTENCES = 3
 
@@ -145,8 +145,7 @@ def rerank(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     if not texts:
         return np.zeros(0)
     query = _bag(question)
-    n_with = np.sum([np.isin(query, _bag(text), assume_unique=True) for text in texts], axis=0)
-    weights = _idf(n_with, len(texts)) * _model().norms[query]
+    weights = _weights(query, texts)
     similar = _cover(query, texts).astype(np.float64)
     scores: NDArray[np.float64] = np.round(similar @ weights / weights.sum(), 6)
     return scores
@@ -170,20 +169,25 @@ def _cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32
     return np.maximum.reduceat(cosines[place], starts, axis=0)
 
 
-def _idf(n_with: NDArray[Any], n: int) -> NDArray[Any]:
-    """Inverse document frequency in BM25's form, positive for every count."""
-    return np.log1p((n - n_with + 0.5) / (n_with + 0.5))
+def _weights(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float64]:
+    """What each query token counts: its vector's length times its idf (BM25's form) among the texts."""
+    n_with = np.sum([np.isin(query, _bag(text), assume_unique=True) for text in texts], axis=0)
+    idf = np.log1p((len(texts) - n_with + 0.5) / (n_with + 0.5))
+    weights: NDArray[np.float64] = idf * _model().norms[query]
+    return weights
 
 
 # --- the reader ---------------------------------------------------------------------------------------
 
-# Chosen on questions about API pages: what a sentence's context covers counts less than what it covers
-# itself; half of the score is what its neighbours cover; code and pointers rarely answer a question.
-_CONTEXT_WEIGHT = 0.7
-_N_NEIGHBOURS = 8
+# Chosen on the development questions about API pages. Page and headings count as the sentence itself, the
+# lead-in of its block less; what only neighbours cover counts least; code and pointers rarely answer.
+_LEAD_WEIGHT = 0.7
+_NEIGHBOUR_WEIGHT = 0.2
+_N_NEIGHBOURS = 4
 _WEAK_WEIGHT = 0.8
 _POINTER_TITLES = frozenset({"see also", "references", "further reading"})
 _TOO_ALIKE = 0.7
+_MUCH_WORSE = 0.7
 
 
 class Slice(NamedTuple):
@@ -196,72 +200,79 @@ class Slice(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A sentence that the reader returns: its place, its words, and how well it fits."""
+    """A sentence that the reader returns: its place and words, and how well it fits among the others.
+
+    ``support`` says how surely it is about the question: the reader's threshold compares with it.
+    """
 
     quote: Quote
     slice_index: int
     score: float
+    support: float
 
 
-class _Candidate(NamedTuple):
-    slice_index: int
-    start: int
-    end: int
-    context: tuple[str, ...]
-    weight: float
+class Candidate(NamedTuple):
+    """A sentence that may answer, with what says what it is about."""
+
+    text: str
+    slice_index: int = 0
+    start: int = 0
+    headings: tuple[str, ...] = ()
+    lead: tuple[str, ...] = ()
+    weight: float = 1.0
 
 
-def score_sentences(
-    question: str,
-    sentences: Sequence[str],
-    *,
-    contexts: Sequence[Sequence[str]] | None = None,
-    sources: Sequence[int] | None = None,
-) -> NDArray[np.float64]:
-    """How well each sentence answers the question, at most 1; shape (n,). What the reader ranks by.
+def score_sentences(question: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """How well each sentence answers the question among the others, at most 1; shape (n,).
 
-    Each token of the question takes its best cosine in the sentence, and again in the sentence with its
-    neighbours; the score is the mean of both, weighted so that words that say much count most. A word
-    of the question that nothing nearby covers therefore keeps the score low.
+    Each token of the question takes its best cosine in the sentence, its headings and (for less) its
+    lead-in and neighbours; the mean is weighted as in :func:`rerank`.
 
-    Args:
-        contexts: for each sentence the texts that say what it is about (page, headings, lead-in).
-        sources: for each sentence the number of the text that it stands in; neighbours share it.
-
-    >>> scores = score_sentences("How long is shipping?", ["Shipping takes two days.", "We sell kilns."])
+    >>> scores = score_sentences(
+    ...     "How long is shipping?", [Candidate("Shipping takes two days."), Candidate("We sell kilns.")]
+    ... )
     >>> bool(scores[0] > scores[1])
     True
     """
+    sentences = [candidate.text for candidate in candidates]
     check_texts([question, *sentences])
     if not sentences:
         return np.zeros(0)
     query = _bag(question)
-    weights = _model().norms[query] ** 1.5
     own = _cover(query, sentences)  # (n, query tokens)
-    around = np.zeros_like(own)
-    if contexts is not None:
-        parts = [text for texts in contexts for text in texts if text.strip()]
-        rows = dict(zip(parts, _cover(query, parts), strict=True)) if parts else {}
-        for i, texts in enumerate(contexts):
-            for text in texts:
-                if text in rows:
-                    np.maximum(around[i], rows[text], out=around[i])
-    source = np.zeros(len(sentences), dtype=int) if sources is None else np.asarray(sources)
-    near = np.maximum(own, around)
-    for step in range(1, _N_NEIGHBOURS + 1):
+    titles = _best_of(query, [candidate.headings for candidate in candidates])
+    leads = _best_of(query, [candidate.lead for candidate in candidates])
+    covered = np.maximum(np.maximum(own, titles), _LEAD_WEIGHT * leads)
+    source = np.asarray([candidate.slice_index for candidate in candidates])
+    near = np.maximum(covered, leads)
+    for step in range(1, min(_N_NEIGHBOURS, len(own) - 1) + 1):
         same = (source[step:] == source[:-step])[:, None]
         near[step:] = np.where(same, np.maximum(near[step:], own[:-step]), near[step:])
         near[:-step] = np.where(same, np.maximum(near[:-step], own[step:]), near[:-step])
-    covered = (np.maximum(own, _CONTEXT_WEIGHT * around) + near) / 2
-    scores: NDArray[np.float64] = np.round(covered.astype(np.float64) @ weights / weights.sum(), 6)
-    return scores
+    covered = (1 - _NEIGHBOUR_WEIGHT) * covered + _NEIGHBOUR_WEIGHT * near
+    weights = _weights(query, sentences)
+    scores = covered.astype(np.float64) @ weights / weights.sum()
+    rounded: NDArray[np.float64] = np.round(scores * [candidate.weight for candidate in candidates], 6)
+    return rounded
 
 
-def _candidates(index: int, source: Slice) -> Iterator[_Candidate]:
+def _best_of(query: NDArray[np.int64], texts: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
+    """Best cosine of each query token in several texts at once, 0 without any; shape (n, query tokens)."""
+    distinct = list(dict.fromkeys(text for several in texts for text in several if text.strip()))
+    rows = dict(zip(distinct, _cover(query, distinct), strict=True)) if distinct else {}
+    best = np.zeros((len(texts), len(query)), dtype=np.float32)
+    for row, several in zip(best, texts, strict=True):
+        for text in several:
+            if text in rows:
+                np.maximum(row, rows[text], out=row)
+    return best
+
+
+def candidates(index: int, source: Slice) -> Iterator[Candidate]:
     """The sentences of a slice, white space trimmed, each with what says what it is about.
 
-    That is the page's name, the headings above, the row of titles of a table, the item that a nested
-    item belongs to, and the first sentence of the sentence's own block.
+    That is the page's name and the headings above; and, as the lead-in, the head of a table, the items
+    that a nested item belongs to, and the first sentence of the sentence's own block.
     """
     path: list[tuple[int, str]] = []
     leads: list[tuple[int, str]] = []  # (indent, sentence) of the items that the block is nested in
@@ -278,15 +289,19 @@ def _candidates(index: int, source: Slice) -> Iterator[_Candidate]:
         if block.kind != "table_row":
             leads = [lead for lead in leads if 0 <= lead[0] < indent]
         weak = block.kind == "code" or (path and path[-1][1].strip().lower() in _POINTER_TITLES)
-        about = [source.doc_id, source.context, *(title for _, title in path), *(lead for _, lead in leads)]
+        headings = (source.doc_id, source.context, *(title for _, title in path))
         first = ""
         for start, end in split_block(source.text, block):
             sentence = source.text[start:end].strip()
             if not any(character.isalnum() for character in sentence):
                 continue
-            start += len(source.text[start:end]) - len(source.text[start:end].lstrip())
-            yield _Candidate(
-                index, start, start + len(sentence), (*about, first), _WEAK_WEIGHT if weak else 1.0
+            yield Candidate(
+                sentence,
+                slice_index=index,
+                start=start + source.text[start:end].index(sentence),
+                headings=headings,
+                lead=(*(lead for _, lead in leads), first),
+                weight=_WEAK_WEIGHT if weak else 1.0,
             )
             first = first or sentence
         if block.kind == "item":
@@ -300,9 +315,9 @@ def read(
     max_sentences: int = MAX_SENTENCES,
     threshold: float = THRESHOLD,
 ) -> list[Reading]:
-    """The sentences that answer the question best, best first; none when the best is below the threshold.
+    """The sentences that answer the question best, best first; none when none has enough support.
 
-    Sentences that say nearly the same are returned once.
+    Sentences that say nearly the same are returned once, and none that scores far below the best.
 
     >>> page = Slice("shipping", 0, "We sell kilns. Shipping takes two days.")
     >>> [reading.quote.quote for reading in read("How long is shipping?", [page], max_sentences=1)]
@@ -310,33 +325,55 @@ def read(
     """
     if max_sentences < 1:
         raise ValueError(f"max_sentences={max_sentences} must be at least 1")
-    found = [candidate for n, source in enumerate(slices) for candidate in _candidates(n, source)]
-    sentences = [slices[c.slice_index].text[c.start : c.end] for c in found]
-    scores = score_sentences(
-        question,
-        sentences,
-        contexts=[c.context for c in found],
-        sources=[c.slice_index for c in found],
-    ) * np.asarray([c.weight for c in found])
-    best: list[Reading] = []
-    kept: list[set[str]] = []
-    for i in np.argsort(-scores, kind="stable"):
-        if len(best) == max_sentences or scores[i] < threshold:
+    found = [candidate for n, source in enumerate(slices) for candidate in candidates(n, source)]
+    scores = score_sentences(question, found)
+    best: list[int] = []
+    words: dict[int, set[str]] = {}
+    for i in np.argsort(-scores, kind="stable").tolist():
+        if scores[i] < _MUCH_WORSE * scores.max():
             break
-        words = set(re.findall(r"\w+", sentences[i].lower()))
-        if any(len(words & other) >= _TOO_ALIKE * len(words | other) for other in kept):
-            continue
-        kept.append(words)
-        candidate = found[i]
-        source = slices[candidate.slice_index]
-        quote = Quote(
-            doc_id=source.doc_id,
-            start=source.start + candidate.start,
-            end=source.start + candidate.end,
-            quote=sentences[i],
-        )
-        best.append(Reading(quote, candidate.slice_index, round(float(scores[i]), 6)))
-    return best
+        words[i] = set(re.findall(r"\w+", found[i].text.lower()))
+        if all(len(words[i] & words[j]) < _TOO_ALIKE * len(words[i] | words[j]) for j in best):
+            best.append(i)
+        if len(best) == max_sentences:
+            break
+    support = supports(question, [found[i] for i in best])
+    if not best or support.max() < threshold:
+        return []
+    return [
+        Reading(_quote(found[i], slices), found[i].slice_index, float(scores[i]), float(value))
+        for i, value in zip(best, support, strict=True)
+    ]
+
+
+def supports(question: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """How surely each sentence, read with its headings and lead-in, is about the question; shape (n,).
+
+    One third is the cosine of their vectors (long, chatty questions), two thirds the share of the
+    question's words that the text covers, each counted by how much it says (short questions about a
+    thing that the page does not know). Unlike the score, it compares across questions.
+
+    >>> knows, guesses = supports(
+    ...     "How long is shipping?", [Candidate("Shipping takes two days."), Candidate("We sell kilns.")]
+    ... )
+    >>> bool(knows > THRESHOLD > guesses)
+    True
+    """
+    if not candidates:
+        return np.zeros(0)
+    texts = [" ".join([*c.headings, *c.lead, c.text]) for c in candidates]
+    vectors = embed([question, *texts]).astype(np.float64)
+    query = _bag(question)
+    weights = _model().norms[query].astype(np.float64) ** 1.5
+    covered = _cover(query, texts) @ weights / weights.sum()
+    support: NDArray[np.float64] = np.round((vectors[1:] @ vectors[0] + 2 * covered) / 3, 6)
+    return support
+
+
+def _quote(candidate: Candidate, slices: Sequence[Slice]) -> Quote:
+    source = slices[candidate.slice_index]
+    start = source.start + candidate.start
+    return Quote(doc_id=source.doc_id, start=start, end=start + len(candidate.text), quote=candidate.text)
 
 
 _QUESTION = re.compile(r"^(?:Q|Question):[ \t]*", re.MULTILINE)

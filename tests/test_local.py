@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cookbook import local
-from cookbook.local import Slice
+from cookbook.local import Candidate, Slice
 from cookbook.passages import render
 from cookbook.prompts import REFUSAL
 from cookbook.types import Passage, Span
@@ -206,48 +206,79 @@ def test_what_the_page_does_not_hold_is_refused(question: str) -> None:
     assert quotes(question) == []
 
 
+def test_a_sentence_far_below_the_best_is_left_out() -> None:
+    text = "We sell kilns.\n\nShipping takes two days."
+    assert quotes("How long does shipping take?", text, threshold=-1) == ["Shipping takes two days."]
+
+
 def test_near_copies_are_returned_once() -> None:
     text = "Parcels to Norway take seven days.\n\nParcels to Norway take seven days!\n\nGifts are wrapped."
     found = quotes("How long do parcels to Norway take?", text, threshold=-1)
     assert sum("Norway" in sentence for sentence in found) == 1
 
 
-def test_the_threshold_and_the_number_of_sentences_hold() -> None:
+def test_the_number_of_sentences_and_the_threshold_hold() -> None:
     question = "How many working days do parcels inside the country take?"
-    readings = local.read(question, [Slice("shipping", 0, SHIPPING)], threshold=-1, max_sentences=5)
+    text = "\n\n".join(
+        f"Parcels inside country {n} take {n} working days, {n * n} at most." for n in range(9)
+    )
+    readings = local.read(question, [Slice("shipping", 100, text)], threshold=-1, max_sentences=5)
+    assert len(readings) == 5
     scores = [reading.score for reading in readings]
-    assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
-    assert len(quotes(question, threshold=scores[1], max_sentences=5)) == 2
+    most = max(reading.support for reading in readings)
+    assert len(quotes(question, text, threshold=most, max_sentences=5)) == 5
+    assert quotes(question, text, threshold=most + 1e-6, max_sentences=5) == []
     with pytest.raises(ValueError, match="max_sentences=0 must be at least 1"):
         quotes(question, max_sentences=0)
 
 
-def test_a_missing_word_lowers_the_score() -> None:
-    sentences = ["The lower bound clips the values.", "The upper bound clips the values."]
-    scores = local.score_sentences("What does the lower bound do?", sentences)
-    assert scores[0] > scores[1]
-    unknown = local.score_sentences("What does the lower bound of the zeppelin do?", sentences)
-    assert unknown[0] < scores[0]
+def test_a_word_that_no_sentence_holds_lowers_the_support() -> None:
+    candidates = [Candidate("The lower bound clips the values."), Candidate("Glazes are weighed.")]
+    known = local.supports("What does the lower bound do?", candidates)
+    unknown = local.supports("What does the lower bound of the zeppelin do?", candidates)
+    assert known[0] > known[1]
+    assert known[0] > unknown[0]
 
 
-def test_context_counts_but_less_than_the_sentence_itself() -> None:
-    sentences = ["It takes a week.", "It takes a month."]
-    bare = local.score_sentences("How long does Norway take?", sentences, sources=[0, 1])
-    helped = local.score_sentences(
-        "How long does Norway take?", sentences, contexts=[["Norway"], ["Chile", " "]], sources=[0, 1]
-    )
-    itself = local.score_sentences("How long does Norway take?", ["Norway takes a week."])
-    assert bare[0] < helped[0] < itself[0]
-    assert helped[0] > helped[1]
+def test_headings_count_and_a_lead_in_counts_less() -> None:
+    question = "How long does Norway take?"
+    other = Candidate("It takes a month.", slice_index=1)
+    text = "It takes a week."
+
+    def score(candidate: Candidate) -> float:
+        return float(local.score_sentences(question, [candidate, other])[0])
+
+    bare = score(Candidate(text))
+    led = score(Candidate(text, lead=("Norway", " ")))
+    headed = score(Candidate(text, headings=("Norway",)))
+    assert bare < led < headed
+    assert score(Candidate(text, headings=("Norway",), weight=0.5)) == pytest.approx(headed / 2, abs=2e-6)
 
 
-def test_neighbours_count_only_inside_one_source() -> None:
-    sentences = ["Parcels to Norway are weighed.", "It takes a week."]
-    together = local.score_sentences("How long do parcels to Norway take?", sentences)
-    apart = local.score_sentences("How long do parcels to Norway take?", sentences, sources=[0, 1])
+def test_neighbours_count_only_inside_one_slice() -> None:
+    question = "How long do parcels to Norway take?"
+    texts = ["Parcels to Norway are weighed.", "It takes a week."]
+    together = local.score_sentences(question, [Candidate(text) for text in texts])
+    apart = local.score_sentences(question, [Candidate(t, slice_index=n) for n, t in enumerate(texts)])
     assert together[1] > apart[1]
-    assert local.score_sentences("Norway?", []).shape == (0,)
+    assert local.score_sentences(question, []).shape == local.supports(question, []).shape == (0,)
+
+
+def test_candidates_carry_what_says_what_they_are_about() -> None:
+    found = {c.text: c for c in local.candidates(3, Slice("shipping", 0, SHIPPING, "Shop"))}
+    large = found["- large: call the carrier first."]
+    assert large.headings == ("shipping", "Shop", "Shipping", "Returns")
+    assert large.lead == ("- `label`: Every parcel holds a return label:", "")
+    assert (large.slice_index, SHIPPING[large.start :][: len(large.text)]) == (3, large.text)
+    assert found["Remote islands take a week."].lead == (
+        "Parcels inside the country arrive within two working days.",
+    )
+    assert "country" in found["| Chile | 40 euro |"].lead[0]
+    assert found["- `refund`: The money is back ten days after we receive the goods."].lead == ("",)
+    pointer = found["- Refund policy: when the money is back."]
+    code = next(c for text, c in found.items() if "refund(days=10)" in text)
+    assert pointer.weight == code.weight < large.weight == 1
 
 
 def test_empty_and_symbol_pages_are_refused() -> None:
