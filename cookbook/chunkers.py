@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _BATCH = 200_000  # characters
 _SPACE = re.compile(r"[^\S\r]")
+# Where a sentence may end and another begin: a terminator and a space, or a script without spaces.
+_MAY_END = re.compile(r"[.!?\u2026]\S{0,4}\s+(?=\S)|[\u0530-\u1fff\u2e80-\uffff]")
 # Blocks that announce the next one, which a chunk should not end with.
 _LEADS = ("heading", "table_head")
 
@@ -390,15 +392,23 @@ class _Page:
         low = max(low, section, tokens.offset(tokens.index(stop) - overlap))
         if low >= stop:
             return stop
-        for places in (self.starts, self._sentences_in(low, stop)):
+        kinds = [self.starts]
+        if _MAY_END.search(text, max(0, low - 6), stop):  # to cut a paragraph into sentences costs more
+            kinds.append(self._sentences_in(low, stop))
+        for places in kinds:
             for place in places[bisect_left(places, low) : bisect_left(places, stop)]:
                 if tokens.count(place, stop) <= overlap:
                     return place
-        place = text.find(" ", low - 1, stop - 1) + 1
-        while place:
-            if text[place].isascii() and not text[place].isspace() and tokens.count(place, stop) <= overlap:
-                return place
-            place = text.find(" ", place, stop - 1) + 1
+        for mark in "\n ":
+            place = text.find(mark, max(0, low - 1), stop - 1) + 1
+            while place:
+                if (
+                    text[place].isascii()
+                    and not text[place].isspace()
+                    and tokens.count(place, stop) <= overlap
+                ):
+                    return place
+                place = text.find(mark, place, stop - 1) + 1
         return stop
 
 
