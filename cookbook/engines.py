@@ -59,6 +59,8 @@ class Engine(Protocol):
 class QdrantEngine:
     """A Qdrant server or cluster, over qdrant-client."""
 
+    _asks_for_payloads = True
+
     def __init__(self, client: Any, collection: str, *, exact: bool | None) -> None:
         from qdrant_client import models
 
@@ -145,9 +147,13 @@ class QdrantEngine:
             limit=limit,
             query_filter=self._filter(where),
             search_params=self._params,
-            with_payload=True,
+            with_payload=self._asks_for_payloads,
         )
-        return [(point.score, point.payload) for point in reply.points]
+        return [(point.score, self._payload(point)) for point in reply.points]
+
+    def _payload(self, point: Any) -> dict[str, Any]:
+        payload: dict[str, Any] = point.payload
+        return payload
 
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
         return self._query(vector.tolist(), "dense", limit, where)
@@ -166,9 +172,12 @@ class QdrantEngine:
 class MemoryEngine(QdrantEngine):
     """qdrant-client's in-memory mode, with an inverted index of its own for BM25 and for listing.
 
-    The client scores sparse vectors and filters in plain Python. It also warns above 20,000 points that
+    The client scores sparse vectors and filters in plain Python, and copies payloads deeply, which takes
+    as long as the search: payloads come from a dict beside it. It also warns above 20,000 points that
     a server is faster; that warning is left out here, since the store's documentation says it.
     """
+
+    _asks_for_payloads = False
 
     def __init__(self, collection: str) -> None:
         from qdrant_client import QdrantClient
@@ -204,6 +213,9 @@ class MemoryEngine(QdrantEngine):
         for key, payload in self._payloads.items():
             if matches(payload, wanted):
                 yield key, payload
+
+    def _payload(self, point: Any) -> dict[str, Any]:
+        return dict(self._payloads[str(point.id)])
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
         allowed = {key for key, _ in self.scroll("chunks", where, ())} if where else None

@@ -171,9 +171,11 @@ def _cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32
 
 def _weights(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float64]:
     """What each query token counts: its vector's length times its idf (BM25's form) among the texts."""
-    n_with = np.sum([np.isin(query, _bag(text), assume_unique=True) for text in texts], axis=0)
+    model = _model()
+    # A bag holds each token once, so counting tokens counts texts.
+    n_with = np.bincount(np.concatenate([_bag(text) for text in texts]), minlength=len(model.norms))[query]
     idf = np.log1p((len(texts) - n_with + 0.5) / (n_with + 0.5))
-    weights: NDArray[np.float64] = idf * _model().norms[query]
+    weights: NDArray[np.float64] = idf * model.norms[query]
     return weights
 
 
