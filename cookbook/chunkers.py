@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -205,21 +204,13 @@ def _snap(text: str, start: int, place: int) -> int:
 
 
 def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
-    """The documents that are not blank; a thread encodes the next batch while one is cut.
+    """The documents that are not blank, encoded in batches.
 
-    Batches, since cutting and encoding one document in turn drive each other out of the processor's cache.
+    Encoding and cutting one document in turn would drive each other out of the processor's cache. (A
+    thread that encodes ahead was slower: it waits for the interpreter's lock after every document.)
     """
-
-    def encode(batch: list[Document]) -> list[TokenMap]:
-        return [TokenMap(document.text, encoding=encoding) for document in batch]
-
-    with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
-        batch: list[Document] = []
-        token_maps: list[TokenMap] = []
-        for coming in _batches(docs):
-            ahead = pool.submit(encode, coming)
-            yield from map(_Page, batch, token_maps, repeat(heading))
-            batch, token_maps = coming, ahead.result()
+    for batch in _batches(docs):
+        token_maps = [TokenMap(document.text, encoding=encoding) for document in batch]
         yield from map(_Page, batch, token_maps, repeat(heading))
 
 
