@@ -74,7 +74,7 @@ def index(
     document that is indexed again replaces its former version.
     """
     import numpy as np
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 
     documents = list(docs)
     chunks, parents = cut(documents, chunker)
@@ -187,7 +187,7 @@ STRATEGIES: Mapping[str, Strategy] = {
             expander=lambda hits, source: expanders.sections(hits, documents=source.documents),
             unit="section_id",
             fetch=100,
-            top_k=16,
+            top_k=12,
             budget=4000,
         ),
         Strategy(
@@ -198,7 +198,7 @@ STRATEGIES: Mapping[str, Strategy] = {
             expander=lambda hits, source: expanders.whole_page(hits, documents=source.documents),
             unit="section_id",
             fetch=100,
-            top_k=16,
+            top_k=12,
             budget=4000,
         ),
     )

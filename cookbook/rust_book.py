@@ -143,7 +143,7 @@ def _present(hashes: dict[str, str], folder: Path) -> list[str]:
     missing = [name for name in hashes if not (folder / name).is_file()]
     if missing:
         import pooch
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
         logger = pooch.get_logger()
         level = logger.level
