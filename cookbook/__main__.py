@@ -1,5 +1,7 @@
 """Command line -> an answer with its evidence, or executed notebooks.
 
+The two commands::
+
     python -m cookbook ask "What does merge do with keys that match nothing?" --corpus pandas
     python -m cookbook run
 """
@@ -49,8 +51,14 @@ def ask(arguments: argparse.Namespace) -> int:
     with open_store(arguments.store, collection="cookbook", settings=settings) as store:
         if not store.count():
             print(f"reading {source}", file=sys.stderr)
-            docs = corpora.load_folder(Path(arguments.folder)) if arguments.folder else corpora.load_corpus(source)
-            n_chunks = pipeline.index(docs, store=store, client=client, chunker=strategy.chunker, progress=True)
+            docs = (
+                corpora.load_folder(Path(arguments.folder))
+                if arguments.folder
+                else corpora.load_corpus(source)
+            )
+            n_chunks = pipeline.index(
+                docs, store=store, client=client, chunker=strategy.chunker, progress=True
+            )
             print(f"indexed {len(docs)} pages as {n_chunks:,} chunks", file=sys.stderr)
         begun = time.perf_counter()
         trace = pipeline.ask(arguments.question, store=store, client=client, strategy=strategy)
@@ -77,10 +85,14 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--corpus", default="pandas", help="a corpus by name (default: pandas)")
     where.add_argument("--folder", help="a folder of Markdown and text files of your own")
     one.add_argument("--strategy", choices=sorted(STRATEGIES), default="section")
-    one.add_argument("--store", default=":memory:", help="where the index is kept: :memory:, a folder, or a URL")
+    one.add_argument(
+        "--store", default=":memory:", help="where the index is kept: :memory:, a folder, or a URL"
+    )
     one.set_defaults(call=ask)
     two = commands.add_parser("run", help="execute the notebooks into build/")
-    two.add_argument("--only", nargs="*", default=[], metavar="NAME", help="notebooks by the start of their name")
+    two.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help="notebooks by the start of their name"
+    )
     two.set_defaults(call=run)
     return top
 

@@ -93,7 +93,7 @@ def span_iou(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> flo
 
 
 def reciprocal_rank(gold: Iterable[Span | Quote], hits: Sequence[Hit]) -> float | None:
-    """1 over the place of the first hit that holds any gold character; 0 when none does, None without gold."""
+    """1 over the place of the first hit that holds a gold character; 0 when none does, None without gold."""
     wanted = _merged(gold)
     if not wanted:
         return None
@@ -195,7 +195,7 @@ def compare(
     >>> print(compare([0, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1]))
     +0.83 [+0.50, +1.00] higher
     >>> print(compare([0, 1, 0, 1], [1, 0, 0, 1]))
-    +0.00 [-0.50, +0.50] not distinguishable
+    +0.00 [-0.75, +0.75] not distinguishable
     """
     if len(a) != len(b):
         raise ValueError(f"a has {len(a)} values and b {len(b)}: pair them by question")
@@ -228,7 +228,8 @@ def shuffled_control(
     """
     if len(questions) != len(traces) or len(questions) < 2:
         raise ValueError(
-            f"{len(questions)} questions and {len(traces)} traces: a shuffle needs as many of both, at least two"
+            f"{len(questions)} questions and {len(traces)} traces: "
+            "a shuffle needs as many of both, at least two"
         )
     import numpy as np
 

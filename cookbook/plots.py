@@ -100,7 +100,9 @@ def hit_map(spans: Mapping[str, Sequence[Span]], *, length: int, ax: Axes | None
     """
     doc_ids = {span.doc_id for known in spans.values() for span in known}
     if len(doc_ids) > 1:
-        raise ValueError(f"spans lie in {len(doc_ids)} documents ({', '.join(sorted(doc_ids))}): draw one at a time")
+        raise ValueError(
+            f"spans lie in {len(doc_ids)} documents ({', '.join(sorted(doc_ids))}): draw one at a time"
+        )
     unknown = sorted(set(spans) - set(COLORS))
     if unknown:
         raise ValueError(f"role {unknown[0]!r} is unknown: use one of {', '.join(COLORS)}")
@@ -162,7 +164,9 @@ def sweep(
     axes = _axes(ax)
     means: list[float] = [q.mean for q in qualities]
     axes.plot(values, means, "o-", color=COLORS[role], label=label)
-    axes.fill_between(values, [q.low for q in qualities], [q.high for q in qualities], color=COLORS[role], alpha=0.2)
+    axes.fill_between(
+        values, [q.low for q in qualities], [q.high for q in qualities], color=COLORS[role], alpha=0.2
+    )
     if control is not None:
         band: dict[str, Any] = {"color": COLORS["dropped"], "alpha": 0.5, "label": "shuffled control"}
         axes.axhspan(control.low, max(control.high, control.low + 0.005), **band)

@@ -45,12 +45,17 @@ def table(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str] | None = 
     body = [[cell(row.get(name)) for name in columns] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in body), 0) for i, name in enumerate(columns)]
     right = [
-        all(isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool) for row in rows)
+        all(
+            isinstance(row.get(name), (int, float, type(None))) and not isinstance(row.get(name), bool)
+            for row in rows
+        )
         for name in columns
     ]
 
     def line(cells: Sequence[str]) -> str:
-        parts = [text.rjust(w) if r else text.ljust(w) for text, w, r in zip(cells, widths, right, strict=True)]
+        parts = [
+            text.rjust(w) if r else text.ljust(w) for text, w, r in zip(cells, widths, right, strict=True)
+        ]
         return "  ".join(parts).rstrip()
 
     head = line(list(columns))

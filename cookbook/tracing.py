@@ -39,7 +39,9 @@ def init_tracing(mode: str | None = None) -> str:
     global _mode
     asked = mode or os.environ.get("COOKBOOK_TRACING") or "off"
     if asked not in MODES:
-        raise ValueError(f"tracing mode {asked!r} is unknown; COOKBOOK_TRACING takes one of {', '.join(MODES)}")
+        raise ValueError(
+            f"tracing mode {asked!r} is unknown; COOKBOOK_TRACING takes one of {', '.join(MODES)}"
+        )
     _mode = asked
     return f"tracing: {_mode}"
 

@@ -48,7 +48,16 @@ def trace(spans, *, answer=None):
         for i, s in enumerate(spans)
     )  # fmt: skip
     passages = tuple(
-        Passage(doc_id=s.doc_id, spans=(s,), heading="", text="", hits=(h,), score=1.0, expansion="child", n_tokens=1)
+        Passage(
+            doc_id=s.doc_id,
+            spans=(s,),
+            heading="",
+            text="",
+            hits=(h,),
+            score=1.0,
+            expansion="child",
+            n_tokens=1,
+        )
         for s, h in zip(spans, hits, strict=True)
     )
     prompt = Prompt(question="?", messages=(), passages=passages, dropped=(), n_tokens=9, budget=99)
@@ -120,7 +129,9 @@ def test_cited_asks_for_evidence_in_a_citation():
 
 
 spans = st.lists(
-    st.builds(lambda d, s, n: span(s, s + n, d), st.sampled_from("ab"), st.integers(0, 40), st.integers(1, 20)),
+    st.builds(
+        lambda d, s, n: span(s, s + n, d), st.sampled_from("ab"), st.integers(0, 40), st.integers(1, 20)
+    ),
     max_size=6,
 )
 

@@ -25,12 +25,22 @@ def test_ask_answers_from_a_folder(folder, capsys):
 
 @pytest.mark.parametrize("strategy", ["window", "parent", "page"])
 def test_ask_takes_a_strategy(folder, capsys, strategy):
-    assert main(["ask", "How long are the elements covered?", "--folder", str(folder), "--strategy", strategy]) == 0
+    assert (
+        main(["ask", "How long are the elements covered?", "--folder", str(folder), "--strategy", strategy])
+        == 0
+    )
     assert "1,500 firing hours" in capsys.readouterr().out
 
 
 def test_a_stored_index_is_used_again(folder, tmp_path, capsys):
-    arguments = ["ask", "How long are the elements covered?", "--folder", str(folder), "--store", str(tmp_path / "s")]
+    arguments = [
+        "ask",
+        "How long are the elements covered?",
+        "--folder",
+        str(folder),
+        "--store",
+        str(tmp_path / "s"),
+    ]
     assert main(arguments) == 0
     assert "indexed" in capsys.readouterr().err
     assert main(arguments) == 0

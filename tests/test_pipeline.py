@@ -19,7 +19,8 @@ PAGES = {
     ),
     "loans": (
         "# Loan kilns\n\nThe first 21 days cost nothing. After that a Heron is 18 euros a day.\n\n"
-        "## Before it moves\n\nA contamination sheet must be filled in. Without it the kiln stays on the lorry.\n"
+        "## Before it moves\n\nA contamination sheet must be filled in. "
+        "Without it the kiln stays on the lorry.\n"
     ),
     "visitors": "Visitors park behind the hall. The gate closes at six in the evening.\n",
 }
@@ -42,7 +43,9 @@ def store():
 def test_every_strategy_and_order_answers_from_exact_slices(client, store, strategy, order):
     strategy = dataclasses.replace(strategy, order=order)
     pipeline.index(DOCS, store=store, client=client, chunker=strategy.chunker)
-    trace = pipeline.ask("How long are heating elements guaranteed?", store=store, client=client, strategy=strategy)
+    trace = pipeline.ask(
+        "How long are heating elements guaranteed?", store=store, client=client, strategy=strategy
+    )
     assert "1,500 firing hours" in "".join(trace.contexts)
     for passage in trace.prompt.passages:
         for span in passage.spans:
@@ -66,7 +69,8 @@ def test_two_runs_give_the_same_trace(client, store):
     strategy = pipeline.STRATEGIES["parent"]
     pipeline.index(DOCS, store=store, client=client, chunker=strategy.chunker)
     first, second = (
-        pipeline.ask("Where may guests leave a car?", store=store, client=client, strategy=strategy) for _ in range(2)
+        pipeline.ask("Where may guests leave a car?", store=store, client=client, strategy=strategy)
+        for _ in range(2)
     )
     assert dataclasses.replace(first, seconds={}) == dataclasses.replace(second, seconds={})
 
@@ -74,7 +78,9 @@ def test_two_runs_give_the_same_trace(client, store):
 def test_without_reading_the_model_is_not_asked(client, store):
     strategy = pipeline.STRATEGIES["window"]
     pipeline.index(DOCS, store=store, client=client, chunker=strategy.chunker)
-    trace = pipeline.ask("When does the gate close?", store=store, client=client, strategy=strategy, read=False)
+    trace = pipeline.ask(
+        "When does the gate close?", store=store, client=client, strategy=strategy, read=False
+    )
     assert trace.answer is None and "read" not in trace.seconds
 
 
@@ -82,7 +88,13 @@ def test_an_empty_store_gives_no_passage_and_a_refusal(client, store):
     trace = pipeline.ask("Anything?", store=store, client=client, strategy=pipeline.STRATEGIES["section"])
     assert trace.hits == trace.passages == trace.prompt.passages == ()
     question = Question(
-        question_id="q", corpus="shop", question="Anything?", answer="", evidence=(), kind="unanswerable", part="dev"
+        question_id="q",
+        corpus="shop",
+        question="Anything?",
+        answer="",
+        evidence=(),
+        kind="unanswerable",
+        part="dev",
     )
     assert score(question, trace)["refused"] is True
 
@@ -134,7 +146,9 @@ def test_a_blank_question_and_an_unknown_order_are_refused(client, store):
     with pytest.raises(ValueError, match="blank"):
         pipeline.ask(" \n", store=store, client=client, strategy=strategy)
     with pytest.raises(ValueError, match="rerank_expand"):
-        pipeline.ask("x", store=store, client=client, strategy=dataclasses.replace(strategy, order="backwards"))
+        pipeline.ask(
+            "x", store=store, client=client, strategy=dataclasses.replace(strategy, order="backwards")
+        )
 
 
 def test_evidence_of_a_question_is_scored_from_the_trace(client, store):

@@ -1,5 +1,7 @@
 """Plots hold the numbers that they were given; the test reads them off the Axes."""
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import pytest
 
@@ -51,7 +53,9 @@ def test_hit_map_refuses_two_documents_and_unknown_roles():
 
 
 def test_quality_against_tokens_places_each_strategy():
-    axes = plots.quality_tokens({"flat": (900.0, at(0.4)), "parent": (1800.0, at(0.7))}, roles={"parent": "parent"})
+    axes = plots.quality_tokens(
+        {"flat": (900.0, at(0.4)), "parent": (1800.0, at(0.7))}, roles={"parent": "parent"}
+    )
     assert [tuple(map(float, text.xy)) for text in axes.texts] == [(900.0, 0.4), (1800.0, 0.7)]
     assert [text.get_text() for text in axes.texts] == ["flat", "parent"]
 
@@ -77,5 +81,5 @@ def test_role_colours_differ_in_lightness_too():
 
     drawn_together = [plots.COLORS[role] for role in ("hit", "window", "parent")]
     values = sorted(map(lightness, drawn_together))
-    assert min(b - a for a, b in zip(values, values[1:], strict=False)) > 0.05
+    assert min(b - a for a, b in pairwise(values)) > 0.05
     assert len(set(plots.COLORS.values())) == len(plots.COLORS)
