@@ -1,4 +1,4 @@
-"""Points and pages of one collection, on any engine: add, search, delete, iterate, close.
+"""Chunks, vectors, pages -> what an engine keeps, and a query vector -> Hits: one collection, any engine.
 
 What the stores have in common; ``stores`` adds the ways to open one.
 """

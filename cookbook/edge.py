@@ -1,4 +1,4 @@
-"""Points in, scored payloads out, over qdrant-edge: Qdrant's own engine inside the process, in a folder."""
+"""Points -> a folder, a query -> scored payloads: qdrant-edge, Qdrant's own engine inside the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points in, scored payloads out: what a store asks of an engine, and Qdrant's client as one.
+"""Points -> tables, a query -> scored payloads: what a store asks of an engine, and Qdrant's client as one.
 
 ``chunks`` holds what is searched; ``pages`` holds documents, parents and the collection's settings,
 which have no vectors. A filter is a mapping of payload field to the list of values it may have.
