@@ -109,7 +109,9 @@ def hit_map(spans: Mapping[str, Sequence[Span]], *, length: int, ax: Axes | None
     axes = _axes(ax, height=0.8 + 0.45 * len(spans))
     for row, (role, known) in enumerate(spans.items()):
         bars = [(span.start, len(span)) for span in known]
-        axes.broken_barh(bars, (row - 0.35, 0.7), facecolors=COLORS[role], edgecolors="white", linewidth=0.5)
+        # A white edge parts neighbours; on a bar of a few pixels it would hide the bar.
+        edges = ["white" if len(span) * 100 > length else COLORS[role] for span in known]
+        axes.broken_barh(bars, (row - 0.35, 0.7), facecolors=COLORS[role], edgecolors=edges, linewidth=0.5)
     axes.set_yticks(range(len(spans)), list(spans))
     axes.invert_yaxis()
     axes.set_xlim(0, length)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import pytest
+from matplotlib.colors import to_hex
 
 from cookbook import plots
 from cookbook.eval import Interval
@@ -42,6 +43,13 @@ def test_hit_map_draws_one_row_a_role_at_the_spans():
     assert [(box.x0, box.x1) for box in boxes] == [(5, 9), (0, 20)]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["hit", "window"]
     assert axes.get_xlim() == (0, 100)
+
+
+def test_hit_map_keeps_thin_bars_visible():
+    spans = [Span(doc_id="a", start=0, end=20), Span(doc_id="a", start=40, end=41)]
+    [bars] = plots.hit_map({"hit": spans}, length=1000).collections
+    white, own = map(to_hex, bars.get_edgecolors())
+    assert (white, own.upper()) == ("#ffffff", plots.COLORS["hit"])
 
 
 def test_hit_map_refuses_two_documents_and_unknown_roles():
