@@ -28,7 +28,7 @@ MAX_BATCH_BYTES = 16 * 2**20  # a Qdrant server refuses requests above 32 MiB by
 
 TEXT_FIELDS = ("chunk_id", "doc_id", "kind", "parent_id", "section_id", "heading_id", "corpus")
 NUMBER_FIELDS = ("start", "end", "position", "para_index", "n_tokens")
-_METADATA = (*TEXT_FIELDS[2:], *NUMBER_FIELDS)
+_METADATA = (*TEXT_FIELDS[2:], *NUMBER_FIELDS, "heading")
 _TAGGED = re.compile(r"(str|int|float|bool)\((.*)\)", re.DOTALL)
 _NAMESPACE = uuid.UUID("6f0f2c0e-3d0b-5f5a-9a53-0d0c6b6f6b21")
 

@@ -216,8 +216,19 @@ def test_hit_holds_the_chunk(opener: Open) -> None:
         "heading_id": None,
         "para_index": None,
         "n_tokens": 9,
+        "heading": "",
         "corpus": "toy",
     }
+
+
+def test_hit_is_read_under_the_heading_that_it_was_found_by(opener: Open) -> None:
+    _, _, chunks, vectors = farm()
+    store = opener(dim=4)
+    chunk = replace(chunks[6], heading="Farm > Goats")
+    store.add([chunk], vectors[6:7])
+    assert (
+        store.search(vectors[6], top_k=1)[0].search_text == chunk.search_text == f"Farm > Goats\n{chunk.text}"
+    )
 
 
 def test_short_form(opener: Open) -> None:
