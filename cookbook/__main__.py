@@ -9,12 +9,13 @@ The two commands::
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
 
 from .errors import CookbookError
-from .types import Trace
+from .types import Quote, Trace
 
 
 def show(trace: Trace, *, seconds: float) -> str:
@@ -23,8 +24,8 @@ def show(trace: Trace, *, seconds: float) -> str:
     if trace.answer is not None:
         lines += [trace.answer.text, ""]
         lines += [
-            f"  [{number}] {quote.doc_id}, characters {quote.start:,} to {quote.end:,}"
-            for number, quote in enumerate(trace.answer.citations, start=1)
+            f"  [{_number(quote, trace)}] {quote.doc_id}, characters {quote.start:,} to {quote.end:,}"
+            for quote in trace.answer.citations
         ]
     pages = ", ".join(dict.fromkeys(passage.doc_id for passage in trace.prompt.passages))
     lines.append(
@@ -34,6 +35,14 @@ def show(trace: Trace, *, seconds: float) -> str:
     if trace.prompt.dropped:
         lines.append(f"{len(trace.prompt.dropped)} passages did not fit the budget")
     return "\n".join(lines)
+
+
+def _number(quote: Quote, trace: Trace) -> int:
+    """The passage that holds a quote, numbered as in the prompt and in the answer."""
+    passages = trace.prompt.passages
+    return 1 + next(
+        n for n, passage in enumerate(passages) if any(s.contains(quote.span) for s in passage.spans)
+    )
 
 
 def ask(arguments: argparse.Namespace) -> int:
@@ -56,6 +65,7 @@ def ask(arguments: argparse.Namespace) -> int:
                 if arguments.folder
                 else corpora.load_corpus(source)
             )
+            print(f"cutting, embedding and storing {len(docs)} pages", file=sys.stderr)
             n_chunks = pipeline.index(
                 docs, store=store, client=client, chunker=strategy.chunker, progress=True
             )
@@ -108,4 +118,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # One question multiplies small matrices, and threads for them cost more than they save. NumPy's
+    # library reads this when it is loaded, which is later.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(main())

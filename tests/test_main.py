@@ -1,5 +1,7 @@
 """The command line: an answer with its places, errors as one line."""
 
+import re
+
 import pytest
 
 from cookbook.__main__ import main
@@ -21,6 +23,15 @@ def test_ask_answers_from_a_folder(folder, capsys):
     assert code == 0
     assert "1,500 firing hours" in out and "kiln, characters" in out
     assert "indexed 1 pages" in err
+
+
+def test_places_carry_the_numbers_of_the_answer(folder, capsys):
+    text = "# Shelves\n\nThe top shelf holds 4 kg. The bottom shelf holds 9 kg.\n"
+    (folder / "shelves.md").write_text(text, encoding="utf-8")
+    assert main(["ask", "How many kg does a shelf hold?", "--folder", str(folder)]) == 0
+    answer, places = capsys.readouterr().out.split("\n\n")[:2]
+    assert re.findall(r"holds \d kg\. \[(\d)\]$", answer, re.M) == ["1", "1"]
+    assert re.findall(r"^  \[(\d)\] shelves, characters", places, re.M) == ["1", "1"]
 
 
 @pytest.mark.parametrize("strategy", ["window", "parent", "page"])
