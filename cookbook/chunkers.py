@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from itertools import repeat
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .blocks import Block, blocks
 from .sections import anchors, paths
-from .sentences import cut_span, split_block
-from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, grapheme_border
+from .sentences import cut_span, splitter
+from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, accelerator, grapheme_border
 from .types import Chunk, Document, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _BATCH = 200_000  # characters
 _SPACE = re.compile(r"[^\S\r]")
@@ -162,6 +164,23 @@ def whole_page(docs: Iterable[Document], *, encoding: str = DEFAULT_ENCODING) ->
     return [page.chunk(f"{page.key}#page", "page", 0, 0, len(page.text)) for page in _pages(docs, encoding)]
 
 
+# A frozen record sets its fields through object.__setattr__, which takes three times as long as the
+# setters of its slots: half of the time of sentence_window.
+_CHUNK_SETTERS = tuple(getattr(Chunk, field.name).__set__ for field in fields(Chunk))
+_SPAN_SETTERS = tuple(getattr(Span, field.name).__set__ for field in fields(Span))
+_Record = TypeVar("_Record", Chunk, Span)
+
+
+def _record(
+    kind: type[_Record], setters: tuple[Callable[..., None], ...], values: tuple[Any, ...]
+) -> _Record:
+    """A record from its values, in the order of its fields."""
+    record = object.__new__(kind)
+    for set_field, value in zip(setters, values, strict=True):
+        set_field(record, value)
+    return record
+
+
 def _check_limit(name: str, limit: int, overlap: int = 0) -> None:
     if limit < MIN_LIMIT:
         raise ValueError(
@@ -204,13 +223,27 @@ def _snap(text: str, start: int, place: int) -> int:
 
 
 def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
-    """The documents that are not blank, encoded in batches.
+    """The documents that are not blank, encoded in batches by a thread that works one batch ahead.
 
-    Encoding and cutting one document in turn would drive each other out of the processor's cache. (A
-    thread that encodes ahead was slower: it waits for the interpreter's lock after every document.)
+    The tokenizer works without the interpreter's lock. Batches, since encoding and cutting one document
+    in turn would drive each other out of the processor's cache, and the thread would wait for the lock
+    after every document. The accelerator is too fast for a thread to pay.
     """
-    for batch in _batches(docs):
-        token_maps = [TokenMap(document.text, encoding=encoding) for document in batch]
+
+    def encode(batch: list[Document]) -> list[TokenMap]:
+        return [TokenMap(document.text, encoding=encoding).build() for document in batch]
+
+    if accelerator(encoding) is not None:
+        for batch in _batches(docs):
+            yield from (_Page(page, TokenMap(page.text, encoding=encoding), heading) for page in batch)
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
+        batch = []
+        token_maps: list[TokenMap] = []
+        for coming in _batches(docs):
+            ahead = pool.submit(encode, coming)
+            yield from map(_Page, batch, token_maps, repeat(heading))
+            batch, token_maps = coming, ahead.result()
         yield from map(_Page, batch, token_maps, repeat(heading))
 
 
@@ -237,6 +270,7 @@ class _Page:
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
+        self._splitter = splitter(document.text)
         self.starts: list[int] = []  # of the blocks; their records would take more room than the text
         self.kinds: list[str] = []
         self.section_tiles: list[int] = []  # the first block of every section
@@ -279,38 +313,42 @@ class _Page:
         """The record of one slice."""
         tile = bisect_right(self.starts, start) - 1
         section = bisect_right(self.section_tiles, tile) - 1
-        return Chunk(
-            chunk_id=chunk_id,
-            doc_id=self.doc_id,
-            span=Span(doc_id=self.doc_id, start=start, end=end),
-            text=self.text[start:end],
-            kind=kind,
-            position=position,
-            parent_id=parent_id,
-            section_id=self.section_ids[section],
-            heading_id=self.heading_ids[section],
-            para_index=tile - self.section_tiles[section],
-            n_tokens=self.tokens.count(start, end) if n_tokens is None else n_tokens,
-            heading=self.headings[section],
+        return _record(
+            Chunk,
+            _CHUNK_SETTERS,
+            (
+                chunk_id,
+                self.doc_id,
+                _record(Span, _SPAN_SETTERS, (self.doc_id, start, end)),
+                self.text[start:end],
+                kind,
+                position,
+                parent_id,
+                self.section_ids[section],
+                self.heading_ids[section],
+                tile - self.section_tiles[section],
+                self.tokens.count(start, end) if n_tokens is None else n_tokens,
+                self.headings[section],
+            ),
         )
 
     def sentences(self, max_tokens: int) -> Iterator[tuple[int, int, int]]:
         """Start, end and tokens of the page's sentences in order, longer ones in pieces."""
         tokens = self.tokens
-        for number in range(len(self.starts)):
-            for start, end in self._split(number):
-                n_tokens = tokens.count(start, end)
-                if n_tokens <= max_tokens:
-                    yield start, end, n_tokens
-                else:
-                    for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
-                        yield *piece, tokens.count(*piece)
+        borders = [start for number in range(len(self.starts)) for start, _ in self._split(number)]
+        borders.append(len(self.text))
+        for (start, end), n_tokens in zip(pairwise(borders), tokens.counts(borders), strict=True):
+            if n_tokens <= max_tokens:
+                yield start, end, n_tokens
+            else:
+                for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
+                    yield *piece, tokens.count(*piece)
 
     def _split(self, number: int) -> list[tuple[int, int]]:
         """The sentences of one block."""
         start, after = self.starts[number], number + 1
         end = self.starts[after] if after < len(self.starts) else len(self.text)
-        return split_block(self.text, Block(start, end, self.kinds[number]))
+        return self._splitter(Block(start, end, self.kinds[number]))
 
     def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
         """Spans under the limit that cover ``[start, end)`` and start up to ``overlap`` tokens early."""

@@ -8,6 +8,7 @@ heading, a table row and the front matter are one sentence each; code is cut at 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from .tokens import DEFAULT_ENCODING, TokenMap
 from .types import Document, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _WORD = re.compile(r"\w")
 _BLANK_LINE = re.compile(r"(?>\r\n?|\n)[ \t]*(?>\r\n?|\n)\s*")
@@ -28,7 +29,9 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _CANDIDATE = re.compile(
     r"[.!?\u2026](?P<close>[)\"';}\]*_:@({\[!?.\u201d\u2019\u00bb]{0,8}+)\s++(?P<next>[\"'\u201c\u2018(*`\[]{0,8}+)(?=(\S))"
 )
+_PLAIN_CLOSE = frozenset(")]*_`")
 _CLOSE = frozenset("\"')]*_\u201d\u2019\u00bb!?")
+_CODE_ENDS = frozenset("`)]_*")
 _OPEN = "\"'(\u201c\u2018*_["
 # A word longer than this holds no sentence end with a space; nupunkt's time is quadratic in it.
 _GIANT_WORD = re.compile(r"(?<!\S)\S{400,}")
@@ -98,7 +101,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     >>> [text[start:end] for start, end in sentence_spans(text)]
     ['# Kiln\n\n', 'Ask Dr. Varga. ', 'See Fig. 4.\n']
     """
-    return [span for block in blocks(text) for span in split_block(text, block)]
+    split = splitter(text)
+    return [span for block in blocks(text) for span in split(block)]
 
 
 def split_block(text: str, block: Block) -> list[tuple[int, int]]:
@@ -107,17 +111,89 @@ def split_block(text: str, block: Block) -> list[tuple[int, int]]:
     >>> split_block("Stop! Wait.", Block(0, 11, "paragraph"))
     [(0, 6), (6, 11)]
     """
-    start, end, kind = block[:3]
+    return splitter(text)(block)
+
+
+def splitter(text: str) -> Callable[[Block], list[tuple[int, int]]]:
+    """A function from a block of this text to its sentences; for many blocks of one text.
+
+    It looks once through the whole text for what needs more than the plain rules, and takes the plain
+    way through every paragraph without it.
+    """
+    places: list[int] | None = None
+
+    def split(block: Block) -> list[tuple[int, int]]:
+        nonlocal places
+        start, end, kind = block[:3]
+        if kind in ("paragraph", "item", "html"):
+            if places is None:
+                places = _special_places(text)
+            place = bisect_left(places, start)
+            if place == len(places) or places[place] >= end:
+                borders = _plain_borders(text, start, end)
+                if borders is not None and (kind != "html" or not _BLANK_LINE.search(text, start, end)):
+                    return list(pairwise((start, *borders, end))) if borders else [(start, end)]
+        elif kind != "code":
+            return [(start, end)]
+        return _split_any(text, start, end, kind)
+
+    return split
+
+
+def _special_places(text: str) -> list[int]:
+    """Where a text holds what only the full rules know: records, entries, trailers, other scripts."""
+    places = [match.start() for match in _TRAILER.finditer(text)]
+    lines = "\n" + text
+    for pattern in (_LOG_LINE, _ENTRY_LINE):
+        places += [match.start() for match in pattern.finditer(lines)]
+    if not text.isascii():
+        places += [match.start() for match in _OTHER_SCRIPT.finditer(text)]
+    return sorted(places)
+
+
+def _plain_borders(text: str, start: int, end: int) -> list[int] | None:
+    """Borders after plain words, or None when a case needs the full rules."""
+    borders: list[int] = []
+    last = start
+    for match in _CANDIDATE.finditer(text, start, end):
+        close, opening, following = match.groups()
+        mark = match.start()
+        if not following.isupper() or (close and not _PLAIN_CLOSE.issuperset(close)):
+            return None
+        word = max(text.rfind(" ", last, mark), text.rfind("\n", last, mark), last - 1) + 1
+        if not _is_plain(text[word:mark]):
+            return None
+        last = match.end() - len(opening)
+        borders.append(last)
+    # What follows the last border must hold a word; each sentence before it ends with one.
+    return borders if not borders or _WORD.search(text, last, end) else None
+
+
+@lru_cache(maxsize=16_384)
+def _is_plain(word: str) -> bool:
+    """Whether a mark after the word ends a sentence: code, emphasis, or letters that abbreviate nothing."""
+    if word[-1:] in _CODE_ENDS:
+        return _WORD.search(word) is not None
+    letters = word.lstrip(_OPEN)
+    return (
+        len(letters) > 1
+        and letters.isalpha()
+        and letters.lower() not in _abbreviations()
+        and letters not in _BEFORE_NAME
+        and letters not in _BEFORE_NUMBER
+    )
+
+
+def _split_any(text: str, start: int, end: int, kind: str) -> list[tuple[int, int]]:
+    """The sentences of a block of prose, code or HTML, by the full rules."""
     if kind in ("paragraph", "item"):
         borders = _prose_borders(text[start:end])
     elif kind == "code":
         borders = [match.end() for match in _BLANK_LINE.finditer(text, start, end)]
         borders = [border - start for border in borders]
-    elif kind == "html":
+    else:
         piece = text[start:end]
         borders = sorted({*_prose_borders(piece), *(match.end() for match in _BLANK_LINE.finditer(piece))})
-    else:
-        return [(start, end)]
     if not borders:
         return [(start, end)]
     return list(pairwise(_with_words(text, start, [start + border for border in borders], end)))
@@ -216,7 +292,7 @@ def _latin_borders(piece: str) -> Iterable[int]:
         if match[3].isupper() and _CLOSE.issuperset(close):
             word = piece[max(start, mark - 40) : mark].rsplit(None, 1)[-1:]
             if word and (
-                word[0][-1] in "`)]_*"
+                word[0][-1] in _CODE_ENDS
                 or (
                     len(plain := word[0].lstrip(_OPEN)) > 1
                     and plain.isalpha()

@@ -2,6 +2,8 @@
 
 Every limit of the package counts tokens of one named encoding. ``cl100k_base`` comes with an installed
 package, so it needs no download. Text that spells a control token (``<|endoftext|>``) is ordinary text.
+The tokenizer is ``tiktoken``; where ``quicktok`` is installed (the extra ``fast``) and agrees with it on
+a probe, it encodes instead, several times as fast.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from .errors import MissingDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tiktoken import Encoding
 
@@ -30,6 +32,7 @@ MIN_LIMIT = 4
 DOWNLOAD_TIMEOUT_S = 20.0
 """How long a vocabulary that is not on this machine may take to arrive."""
 
+_Side = tuple[int, int, int]  # tokens of the whole text, tokens encoded again, where the two meet
 _SEGMENT = 1 << 17  # characters encoded in one call: bounds the memory for one giant document
 _ENCODINGS: dict[str, Encoding] = {}
 _WARNED: set[str] = set()
@@ -82,13 +85,51 @@ def _load(name: str) -> Encoding:
     )
 
 
+# Contractions, digits, code, white space, marks, joined emoji, scripts and a control token.
+_PROBE = (
+    "It's 1234567.89 for O'Neill's <|endoftext|>\r\n\r\n  \tdef f(x):  return {x!r}\n\n\n"
+    "na\u00efve e\u0301 \u732b\u306f\u71b1\u3044\u3002 \u0e40\u0e15\u0e32 "
+    "\U0001f469\U0001f3fd\u200d\U0001f527 ^^^^ ... \u2026 \xa0\u2028 end  "
+)
+
+
+@lru_cache(maxsize=8)
+def accelerator(encoding: str = DEFAULT_ENCODING) -> Any | None:
+    """The quicktok tokenizer of an encoding; None where it is missing or differs from tiktoken."""
+    try:
+        import quicktok
+    except ImportError:
+        return None
+    try:
+        fast = quicktok.get_encoding(encoding)
+    except Exception:  # it lacks the encoding: each release says so in another way
+        return None
+    if fast.encode_ordinary(_PROBE) == get_encoding(encoding).encode_ordinary(_PROBE):
+        return fast
+    warnings.warn(
+        f"quicktok and tiktoken differ in {encoding}: quicktok is left out; uninstall or update it",
+        stacklevel=2,
+    )
+    return None
+
+
+def _encoder(encoding: str) -> Callable[[str], list[int]]:
+    """The function that encodes: quicktok's, else tiktoken's."""
+    fast = accelerator(encoding)
+    encode: Callable[[str], list[int]] = (fast or get_encoding(encoding)).encode_ordinary
+    return encode
+
+
 def count(text: str, *, encoding: str = DEFAULT_ENCODING) -> int:
     """Number of tokens of the text.
 
     >>> count("Stop at <|endoftext|> then <|fim_prefix|> and <|im_start|>.")
     21
     """
-    return len(get_encoding(encoding).encode_ordinary(text))
+    try:
+        return len(_encoder(encoding)(text))
+    except (UnicodeEncodeError, TypeError):  # a lone surrogate: quicktok refuses it, tiktoken replaces it
+        return len(get_encoding(encoding).encode_ordinary(text))
 
 
 def encoding_for(model: str) -> str:
@@ -126,7 +167,7 @@ def _characters(encoding: str) -> list[int]:
 @lru_cache(maxsize=8)
 def _word_counter(encoding: str) -> Callable[[str], int]:
     """A function that counts short texts and remembers the last ones: first words repeat."""
-    encode = get_encoding(encoding).encode_ordinary
+    encode = _encoder(encoding)
     return lru_cache(maxsize=2048)(lambda text: len(encode(text)))
 
 
@@ -173,19 +214,25 @@ class TokenMap:
     (13, 6, 'The kiln holds nine trays')
     """
 
-    __slots__ = ("_ascii", "_count_word", "_encode", "_ends", "_line_ends", "_rough", "text")
+    __slots__ = ("_count_word", "_encode", "_encoding", "_ends", "_fast", "_line_ends", "_rough", "text")
 
     def __init__(self, text: str, *, encoding: str = DEFAULT_ENCODING) -> None:
-        enc = get_encoding(encoding)
         self.text = text
-        self._ascii = text.isascii()
-        self._encode = enc.encode_ordinary
+        self._encoding = encoding
+        self._fast = accelerator(encoding)
+        self._encode = _encoder(encoding)
         self._count_word = _word_counter(encoding)
         # Older encodings have no rule of their own for line ends: only spaces are sure there.
-        self._line_ends = r"\s*[\r\n]" in enc._pat_str
+        self._line_ends = r"\s*[\r\n]" in get_encoding(encoding)._pat_str
         self._ends = array("i")
         self._rough: list[tuple[int, int]] = []
-        characters = _characters(encoding).__getitem__
+
+    def build(self) -> Self:
+        """Encode the text, which is done at the first need otherwise."""
+        if self._ends or not self.text:
+            return self
+        text = self.text
+        characters = _characters(self._encoding).__getitem__
         start, sure_start = 0, True
         while start < len(text):
             end, sure_end = self._segment_end(start)
@@ -195,6 +242,7 @@ class TokenMap:
             ends = accumulate(map(characters, self._encode(part)), initial=start)
             self._ends.extend(islice(ends, 1, None))
             start, sure_start = end, sure_end
+        return self
 
     def _segment_end(self, start: int) -> tuple[int, bool]:
         """Where to stop encoding, and whether a token surely ends there."""
@@ -210,16 +258,17 @@ class TokenMap:
 
     def __len__(self) -> int:
         """Number of tokens of the whole text (an estimate where it holds a word of 100,000 characters)."""
-        return len(self._ends)
+        return len(self.build()._ends)
 
     def index(self, offset: int) -> int:
         """How many tokens of the whole text end at or before the offset."""
-        return bisect_right(self._ends, offset)
+        return bisect_right(self.build()._ends, offset)
 
     def offset(self, index: int) -> int:
         """Where the first ``index`` tokens of the whole text end (0 or its length when out of range)."""
         if index <= 0:
             return 0
+        self.build()
         return self._ends[index - 1] if index <= len(self._ends) else len(self.text)
 
     def _sure(self, place: int) -> bool:
@@ -236,39 +285,58 @@ class TokenMap:
         Raises:
             ValueError: the slice does not lie inside the text.
         """
-        text, ends, size = self.text, self._ends, len(self.text)
+        size = len(self.text)
         if not 0 <= start <= end <= size:
             raise ValueError(f"start={start}, end={end} must be a slice of a text of {size} characters")
-        if end - start < 24 or self._is_rough(start, end):
-            return len(self._encode(text[start:end])) if end > start else 0
-        first, n_head = bisect_right(ends, start), 0
-        if start and not self._sure(start):
-            stop = min(first + 32, len(ends))
-            place = start
-            while first < stop:
-                place = ends[first]
-                first += 1
-                if place >= end or self._sure(place):
-                    break
-            else:
-                return len(self._encode(text[start:end]))
-            if place >= end:
-                return len(self._encode(text[start:end]))
-            n_head = self._count_word(text[start:place])
-            while first < len(ends) and ends[first] == place:  # tokens that end inside one character
-                first += 1
-        if end == size:
-            return n_head + len(ends) - first
-        last = bisect_right(ends, end, first)
-        if self._sure(end):
-            return n_head + last - first
-        stop = max(first, last - 32)
-        while last > stop:
-            place = ends[last - 1]
+        self.build()
+        return self._between(start, end, self._behind(start), self._before(end)) if end > start else 0
+
+    def counts(self, borders: Sequence[int]) -> list[int]:
+        """Numbers of tokens of the consecutive slices between rising borders, each as if encoded alone.
+
+        The same as ``count`` of each slice, but every border is looked at once.
+
+        >>> TokenMap("Heat slowly. Then wait two days.").counts([0, 13, 32])
+        [4, 5]
+        """
+        ends = borders[1:]
+        if self._fast is not None and not self._ends:
+            return [self._fast.count(self.text[start:end]) for start, end in zip(borders, ends, strict=False)]
+        self.build()
+        return list(map(self._between, borders, ends, map(self._behind, borders), map(self._before, ends)))
+
+    def _between(self, start: int, end: int, behind: _Side, before: _Side) -> int:
+        """The count of a slice whose two ends were looked at."""
+        first, n_head, head_end = behind
+        last, n_tail, tail_start = before
+        if head_end <= tail_start and not (self._rough and self._is_rough(start, end)):
+            return n_head + last - first + n_tail
+        return len(self._encode(self.text[start:end]))
+
+    def _behind(self, start: int) -> _Side:
+        """For a slice's start: tokens of the text before the next sure border, the slice's own, and it."""
+        ends = self._ends
+        first = bisect_right(ends, start)
+        if start == 0 or self._sure(start):
+            return first, 0, start
+        size = len(self.text)
+        for index in range(first, min(first + 32, len(ends))):
+            place = ends[index]
+            if place == size or self._sure(place):
+                return bisect_right(ends, place, index), self._count_word(self.text[start:place]), place
+        return first, 0, size + 1
+
+    def _before(self, end: int) -> _Side:
+        """For a slice's end: the tokens of the text up to the last sure border, the slice's own, and it."""
+        ends, size = self._ends, len(self.text)
+        last = bisect_right(ends, end)
+        if end == size or self._sure(end):
+            return last, 0, end
+        for index in range(last, max(0, last - 32), -1):
+            place = ends[index - 1]
             if place < end and self._sure(place):
-                return n_head + last - first + self._count_word(text[place:end])
-            last -= 1
-        return len(self._encode(text[start:end]))
+                return index, self._count_word(self.text[place:end]), place
+        return last, 0, -1
 
     def _is_rough(self, start: int, end: int) -> bool:
         return bool(self._rough) and any(a < end and start < b for a, b in self._rough)
@@ -288,7 +356,7 @@ class TokenMap:
             )
         if not 0 <= start < end <= len(self.text):
             raise ValueError(f"start={start}, end={end} must be a slice with at least one character")
-        ends = self._ends
+        ends = self.build()._ends
         index = bisect_right(ends, start) + max_tokens
         # The last words of a slice can take a token less than inside the text: try the end itself first.
         place = end if index + 2 >= len(ends) or ends[index + 1] >= end else ends[index - 1]
@@ -312,7 +380,4 @@ class TokenMap:
         return place
 
     def _border(self, start: int, place: int) -> int:
-        if self._ascii:
-            text = self.text
-            return place - 1 if text[place - 1] == "\r" and text[place] == "\n" else place
         return grapheme_border(self.text, start, place)

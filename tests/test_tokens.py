@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import sys
 import time
+import types
 import warnings
 
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from cookbook import tokens
 from cookbook.errors import MissingDataError
-from cookbook.tokens import TokenMap, count, encoding_for, get_encoding, grapheme_border
+from cookbook.tokens import TokenMap, accelerator, count, encoding_for, get_encoding, grapheme_border
 
 PIECES = [
     "kiln", "Ton", "é", "Ünï", "🧑🏽‍🚀", "🦜", "🇩🇪", "👍🏿", "猫", "你好世界", "。", "กำ", "ก็", "한국",
@@ -221,3 +224,33 @@ def test_a_slice_outside_the_text(start: int, end: int) -> None:
         TokenMap("kiln").count(start, end)
     with pytest.raises(ValueError, match=f"start={start}, end={end}"):
         TokenMap("kiln").cut(start, end, 9)
+
+
+@given(hostile)
+def test_the_accelerator_gives_the_same_tokens(text: str) -> None:
+    pytest.importorskip("quicktok", reason="the extra 'fast' is not installed")
+    fast = accelerator()
+    assert fast is not None
+    assert fast.encode_ordinary(text) == get_encoding().encode_ordinary(text)
+    assert fast.count(text) == alone(text)
+
+
+def test_an_accelerator_that_differs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong:
+        def encode_ordinary(self, text: str) -> list[int]:
+            return [1]
+
+    module = types.ModuleType("quicktok")
+    module.get_encoding = lambda name: Wrong()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "quicktok", module)
+    accelerator.cache_clear()
+    with pytest.warns(UserWarning, match="uninstall or update"):
+        assert accelerator() is None
+    accelerator.cache_clear()
+
+
+@given(hostile)
+def test_counts_of_consecutive_slices_are_those_of_each(text: str) -> None:
+    borders = sorted({0, len(text), *range(0, len(text), 7)})
+    found = TokenMap(text).counts(borders)
+    assert found == [alone(text[a:b]) for a, b in itertools.pairwise(borders)]
