@@ -12,25 +12,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .judges import Judgement, judge
+from .prompts import REFUSAL, REFUSED
 from .types import EvalSample, Hit, Question, Quote, Span, Trace
 
 __all__ = [
     "Comparison",
     "EvalSample",
     "Interval",
+    "Judgement",
     "compare",
+    "expansion_use",
+    "failure",
     "interval",
+    "judge",
+    "recall_at",
     "reciprocal_rank",
+    "sample_of",
     "score",
     "shuffled_control",
     "span_iou",
     "span_precision",
     "span_recall",
 ]
-
-
-#: The words by which a reply declines; the system text asks for them.
-REFUSED = "not in the passages"
 
 
 def _merged(spans: Iterable[Span | Quote]) -> dict[str, list[tuple[int, int]]]:
@@ -92,6 +96,17 @@ def span_iou(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> flo
     return both / either if either else 0.0
 
 
+def recall_at(gold: Iterable[Span | Quote], hits: Sequence[Hit], *, k: int) -> float | None:
+    """Share of the gold characters inside the first ``k`` hits; None when there is no gold.
+
+    Raises:
+        ValueError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k={k} must be at least 1")
+    return span_recall(gold, [hit.span for hit in hits[:k]])
+
+
 def reciprocal_rank(gold: Iterable[Span | Quote], hits: Sequence[Hit]) -> float | None:
     """1 over the place of the first hit that holds a gold character; 0 when none does, None without gold."""
     wanted = _merged(gold)
@@ -131,6 +146,68 @@ def score(question: Question, trace: Trace) -> dict[str, Any]:
         "cited": cited,
         "refused": None if answer is None else REFUSED in answer.text.lower(),
     }
+
+
+#: A complete claim among text of which less than this share is the claim counts as diluted.
+MIN_PRECISION = 0.05
+
+
+def failure(question: Question, trace: Trace, *, min_precision: float = MIN_PRECISION) -> str | None:
+    """Why a question fails on what was sent, or None: the first that holds.
+
+    ``missing document``: no passage of a page that the claim needs; ``missing context``: its pages are
+    there, but not all of evidence and qualifiers; ``contradicted``: the claim is complete and stands
+    beside a forbidden span; ``diluted``: complete, but less than ``min_precision`` of the text is the claim.
+    A question without an answer fails as ``contradicted`` when it is answered.
+    """
+    row = score(question, trace)
+    if row["complete"] is None:
+        return "contradicted" if row["refused"] is False else None
+    sent = {span.doc_id for passage in trace.prompt.passages for span in passage.spans}
+    if not {quote.doc_id for quote in (*question.evidence, *question.qualifiers)} <= sent:
+        return "missing document"
+    if not row["complete"]:
+        return "missing context"
+    if row["forbidden"]:
+        return "contradicted"
+    return "diluted" if row["precision"] < min_precision else None
+
+
+def expansion_use(question: Question, trace: Trace) -> dict[str, int]:
+    """Where the tokens went that expansion added to the hits, over the passages that reached the prompt.
+
+    Returns:
+        ``gained``: in passages that hold gold which their hits did not; ``held``: in passages whose hits
+        held all of the passage's gold already; ``off``: in passages without gold. Their sum is what
+        expansion added.
+    """
+    from .tokens import count
+
+    claim = _merged([*question.evidence, *question.qualifiers])
+    used = {"gained": 0, "held": 0, "off": 0}
+    for passage in trace.prompt.passages:
+        seen = _merged(hit.span for hit in passage.hits)
+        n_hits = sum(count(text) for text in {hit.chunk_id: hit.text for hit in passage.hits}.values())
+        in_passage, in_hits = _shared(claim, _merged(passage.spans)), _shared(claim, seen)
+        kind = "off" if not in_passage else "gained" if in_passage > in_hits else "held"
+        used[kind] += max(0, passage.n_tokens - n_hits)
+    return used
+
+
+def sample_of(question: Question, trace: Trace) -> EvalSample:
+    """The answered question as answer-level evaluators take it; without evidence the reference refuses.
+
+    Raises:
+        ValueError: the trace holds no answer.
+    """
+    if trace.answer is None:
+        raise ValueError(f"the trace of {question.question_id!r} holds no answer: ask with read=True")
+    return EvalSample(
+        question=question.question,
+        answer=trace.answer.text,
+        contexts=tuple(trace.contexts),
+        reference=question.answer if question.evidence else REFUSAL,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from .types import Passage, Prompt
 
 #: What a reader says when the passages do not answer the question.
 REFUSAL = "The answer is not in the passages."
+#: The words by which a reply is known to refuse.
+REFUSED = "not in the passages"
 SYSTEM = (
     "Answer the question from the passages alone. Cite each passage that you use by its number, like [1]. "
     "Give the conditions and limits that the passages put on the answer. If the passages do not hold the "

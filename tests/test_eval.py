@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cookbook.eval import (
-    REFUSED,
     compare,
     interval,
     reciprocal_rank,
@@ -15,7 +14,7 @@ from cookbook.eval import (
     span_precision,
     span_recall,
 )
-from cookbook.prompts import REFUSAL, SYSTEM
+from cookbook.prompts import REFUSAL, REFUSED, SYSTEM
 from cookbook.types import Answer, Hit, Passage, Prompt, Question, Quote, Span, Trace
 
 
