@@ -19,7 +19,7 @@ from .blocks import blocks
 from .errors import MissingDataError
 from .passages import slices as slices_of
 from .prompts import REFUSAL
-from .sentences import split_block
+from .sentences import splitter
 from .types import Passage, Quote
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ def candidates(index: int, source: Slice) -> Iterator[Candidate]:
     That is the page's name and the headings above; and, as the lead-in, the head of a table, the items
     that a nested item belongs to, and the first sentence of the sentence's own block.
     """
+    split = splitter(source.text)  # looks once through the text
     path: list[tuple[int, str]] = []
     leads: list[tuple[int, str]] = []  # (indent, sentence) of the items that the block is nested in
     for block in blocks(source.text):
@@ -311,7 +312,7 @@ def candidates(index: int, source: Slice) -> Iterator[Candidate]:
         weak = block.kind == "code" or (path and path[-1][1].strip().lower() in _POINTER_TITLES)
         headings = (source.doc_id, source.context, *(title for _, title in path))
         first = ""
-        for start, end in split_block(source.text, block):
+        for start, end in split(block):
             sentence = source.text[start:end].strip()
             if not any(character.isalnum() for character in sentence):
                 continue

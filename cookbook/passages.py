@@ -46,6 +46,11 @@ class Page:
         return blocks(self.document.text)
 
     @cached_property
+    def split(self) -> Callable[[Block], list[Interval]]:
+        """A block to its sentences; it looks once through the page, not once a block."""
+        return sentences.splitter(self.document.text)
+
+    @cached_property
     def block_starts(self) -> list[int]:
         """Where the blocks start."""
         return [block.start for block in self.blocks]
@@ -66,7 +71,7 @@ class Page:
         key = block, max_tokens
         if key not in self._sentences:
             text = self.document.text
-            spans: Iterable[Interval] = sentences.split_block(text, self.blocks[block])
+            spans: Iterable[Interval] = self.split(self.blocks[block])
             if max_tokens is not None:
                 spans = chain.from_iterable(
                     sentences.cut_span(self.tokens, *span, max_tokens=max_tokens)

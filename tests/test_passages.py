@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cookbook import sentences as sentence_module
 from cookbook import tokens
 from cookbook.passages import (
     GAP,
@@ -110,6 +111,21 @@ TEXT = (
     "# Kiln\n\nHeat slowly now. Wait for two days. Open the lid. Then unload it all.\n\n"
     "| a | b |\n|---|---|\n" + ("| tray | full |\n" * 30)
 )
+
+
+def test_a_page_is_looked_through_once_for_all_its_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    through = sentence_module._special_places
+
+    def look(text: str) -> list[int]:
+        looked.append(text)
+        return through(text)
+
+    monkeypatch.setattr(sentence_module, "_special_places", look)
+    text = "\n\n".join(f"Shelf {n} holds kilns. It is locked." for n in range(50))
+    page = Page(Document(doc_id="page", title="", text=text), "cl100k_base")
+    assert len(list(page.sentences_behind(0, 128))) == 100
+    assert looked == [text]
 
 
 def test_shorten_keeps_the_hit_and_whole_sentences() -> None:
