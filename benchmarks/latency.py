@@ -1,6 +1,6 @@
-"""The pandas pages and their questions -> milliseconds an answer takes, and how often it is right.
+"""The pages and questions of a corpus -> milliseconds an answer takes, and how often it is right.
 
-    python benchmarks/latency.py [--part dev] [--strategy section] [--store :memory:]
+    python benchmarks/latency.py [--corpus pandas] [--part dev] [--strategy section] [--store :memory:]
 
 Indexes the pages, loads the models with a question that is not among them, then asks every question once,
 one after the other. Time is of all questions; quality is of one part, with 95 % intervals.
@@ -32,16 +32,16 @@ LIMIT_MS = 50
 
 
 def measure(
-    questions: list[Question], strategy: Strategy, location: str
+    corpus: str, questions: list[Question], strategy: Strategy, location: str
 ) -> tuple[list[Trace], dict[str, list[float]]]:
     """Every question's trace, and the milliseconds it took by two clocks."""
     client = LLMClient("local")
-    settings = {"strategy": strategy.name, "corpus": "pandas", "embedder": client.embed_model}
+    settings = {"strategy": strategy.name, "corpus": corpus, "embedder": client.embed_model}
     traces: list[Trace] = []
     milliseconds: dict[str, list[float]] = {"elapsed": [], "processor": []}
-    with open_store(location, collection="latency", settings=settings) as store:
+    with open_store(location, collection=f"latency-{corpus}-{strategy.name}", settings=settings) as store:
         if not store.count():
-            pages = corpora.load_corpus("pandas")
+            pages = corpora.load_corpus(corpus)
             pipeline.index(pages, store=store, client=client, chunker=strategy.chunker, progress=True)
         pipeline.ask(WARM_UP, store=store, client=client, strategy=strategy)
         for question in questions:
@@ -56,17 +56,20 @@ def measure(
 def main() -> None:
     """Ask, then print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--corpus", default="pandas", help="a corpus with questions.jsonl")
     parser.add_argument("--part", choices=corpora.PARTS, default="dev", help="whose quality is shown")
     parser.add_argument("--strategy", choices=sorted(pipeline.STRATEGIES), default="section")
     parser.add_argument("--store", default=":memory:", help=":memory:, a folder, or a URL")
     options = parser.parse_args()
-    questions = corpora.load_eval_questions("pandas")
+    questions = corpora.load_eval_questions(options.corpus)
     threads = os.environ["OPENBLAS_NUM_THREADS"]
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, "
         f"OPENBLAS_NUM_THREADS={threads}"
     )
-    traces, milliseconds = measure(questions, pipeline.STRATEGIES[options.strategy], options.store)
+    traces, milliseconds = measure(
+        options.corpus, questions, pipeline.STRATEGIES[options.strategy], options.store
+    )
 
     print(f"\nms an answer, {len(questions)} questions (p95 at most {LIMIT_MS})")
     rows = [
@@ -88,12 +91,14 @@ def main() -> None:
         "an answerable question is refused": [row["refused"] for row in known],
         "an unanswerable question is refused (at least 0.60)": [row["refused"] for row in unknown],
     }
-    print(f"\nquality, part {options.part}")
+    n_tokens = [row["n_tokens"] for _, row in scored]
+    print(f"\nquality, part {options.part}; {np.mean(n_tokens):,.0f} tokens a prompt on average")
     print(
         table(
             [
                 {"share of questions": name, "n": len(values), "mean [95 %]": str(interval(values))}
                 for name, values in shares.items()
+                if values
             ]
         )
     )
