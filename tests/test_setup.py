@@ -20,11 +20,11 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+MAKEFILE = read("Makefile")
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
-DECLARED = [
-    *PROJECT["dependencies"],
-    *(r for extra in PROJECT["optional-dependencies"].values() for r in extra),
-]
+EXTRAS = PROJECT["optional-dependencies"]
+LOCKED = re.search(r"^LOCKED = (.+)$", MAKEFILE, re.MULTILINE)[1].split()
+DECLARED = [*PROJECT["dependencies"], *(r for extra in LOCKED for r in EXTRAS[extra])]
 LOCK = [
     Requirement(line) for line in read("requirements.lock").splitlines() if line and not line.startswith("#")
 ]
@@ -52,6 +52,11 @@ def test_the_lock_pins_every_declared_package_on_every_system(declared):
         assert Version(pin.version) in wanted.specifier, f"{here[0]} is outside {declared}: run make lock"
 
 
+def test_the_lock_leaves_out_one_extra():
+    assert set(EXTRAS) - set(LOCKED) == {"ragas"}
+    assert not any(pin.name == "ragas" for pin in LOCK)
+
+
 def test_the_lock_pins_exact_versions_only():
     assert all([s.operator for s in pin.specifier] == ["=="] for pin in LOCK)
     assert not any(pin.extras or pin.url for pin in LOCK), "pip takes neither in a constraints file"
@@ -66,8 +71,8 @@ def test_no_index_and_no_place_of_a_machine(name):
 
 
 def test_conda_builds_what_make_builds():
-    environment, makefile = read("environment.yml"), read("Makefile")
-    extras = re.search(r"^\$\(VENV\)/\.full: WHAT = (\S+)$", makefile, re.MULTILINE)[1]
+    environment = read("environment.yml")
+    extras = re.search(r"^\$\(VENV\)/\.full: WHAT = (\S+)$", MAKEFILE, re.MULTILINE)[1]
     assert re.findall(r"^      - (.+)$", environment, re.MULTILINE) == [
         "-c requirements.lock",
         f"-e {extras}",
@@ -79,7 +84,7 @@ def test_conda_builds_what_make_builds():
 
 def test_the_makefile_takes_the_pythons_of_the_project():
     assert PROJECT["requires-python"] == ">=3.11,<3.14"
-    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in read("Makefile")
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in MAKEFILE
     workflow = read(".github/workflows/ci.yml")
     assert workflow.count('python: ["3.11", "3.12", "3.13"]') == 2, "unix and windows"
 
