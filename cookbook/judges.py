@@ -14,11 +14,16 @@ from .types import EvalSample
 if TYPE_CHECKING:
     from .providers import LLMClient
 
-#: The share of the reference's content words that an answer must hold for the rule to agree.
+#: The share of the reference's numbers and content words that an answer must hold for the rule to agree.
 MIN_SHARE = 0.5
 #: What the judge is called on the embedded provider: no model judges there.
 RULE = "rule: numbers and content words"
 
+# Models put marks around the word that they were asked for: **No**, "yes", Yes.
+_VERDICT = re.compile(r"\W*(yes|no)\b\W*", re.IGNORECASE)
+_CITATION = re.compile(r"\[\d+\]")
+# 43,200 and 43 200, the latter with one of the two spaces that do not break.
+_SEPARATOR = re.compile(r"(?<=\d)[,\u00a0\u202f](?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _STOP = frozenset(
@@ -55,7 +60,6 @@ _STOP = frozenset(
         "more",
         "most",
         "must",
-        "no",
         "nor",
         "not",
         "of",
@@ -97,26 +101,18 @@ _STOP = frozenset(
         "your",
     ]
 )
-_NUMBERS = {
-    name: str(value)
-    for value, name in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ]
-    )
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_FIGURES = {word: value for value, word in enumerate(_ONES.split())}
+_FIGURES |= {word: 10 * value for value, word in enumerate(_TENS.split(), start=2)}
+_FIGURES |= {
+    f"{ten}-{one}": _FIGURES[ten] + _FIGURES[one] for ten in _TENS.split() for one in _ONES.split()[1:10]
 }
+_IN_WORDS = re.compile(rf"\b({'|'.join(sorted(_FIGURES, key=len, reverse=True))})\b")
+_SIDES = {"yes": True, "no": False, "not": False}
 _PROMPT = """Does the answer say the same as the reference? A missing condition or another figure is a no.
 Reply with one line: "yes" or "no", a colon, and the reason.
 
@@ -138,8 +134,9 @@ def judge(sample: EvalSample, *, client: LLMClient) -> Judgement:
     """Whether the sample's answer agrees with its reference.
 
     A hosted or local chat model judges; on the embedded provider, which has none, a rule does, and the
-    judgement says so: every number of the reference stands in the answer, and at least half of its
-    content words. A reference that refuses wants a refusal.
+    judgement says so: every number of the reference stands in the answer, and so does half of what it
+    says at least, numbers and content words together; a yes is not a no. A reference that refuses wants
+    a refusal. Of units, of negations further on and of contradictions the rule knows nothing.
 
     Raises:
         BadReplyError: the model's reply begins with neither yes nor no.
@@ -149,11 +146,12 @@ def judge(sample: EvalSample, *, client: LLMClient) -> Judgement:
     text = client.chat(
         _PROMPT.format(question=sample.question, reference=sample.reference, answer=sample.answer)
     )
-    verdict, _, reason = text.strip().partition(":")
-    word = verdict.strip(" \"'*.\n").lower()
-    if word not in ("yes", "no"):
+    verdict = _VERDICT.match(text)
+    if verdict is None:
         raise BadReplyError(f"the judge {client.chat_model!r} said neither yes nor no first: {text[:80]!r}")
-    return Judgement(agrees=word == "yes", reason=reason.strip(), judge=client.chat_model)
+    return Judgement(
+        agrees=verdict[1].lower() == "yes", reason=text[verdict.end() :].strip(), judge=client.chat_model
+    )
 
 
 def by_rule(sample: EvalSample) -> Judgement:
@@ -162,30 +160,48 @@ def by_rule(sample: EvalSample) -> Judgement:
     >>> sample = EvalSample(question="How long?", answer="It takes 2 working days.", contexts=(),
     ...                     reference="Two working days.")
     >>> by_rule(sample).agrees, by_rule(sample).reason
-    (True, '2 of 2 content words, every number')
+    (True, '3 of 3 numbers and content words')
     """
     refuses, should_refuse = (REFUSED in text.lower() for text in (sample.answer, sample.reference))
     if refuses or should_refuse:
         said = "the answer refuses" if refuses else "the answer does not refuse"
         return Judgement(agrees=refuses and should_refuse, reason=said, judge=RULE)
-    wanted, found = _numbers(sample.reference), _numbers(sample.answer)
-    if missing := sorted(wanted - found):
+    reference, answer = _plain(sample.reference), _plain(sample.answer)
+    if {_side(reference), _side(answer)} == {True, False}:
+        return Judgement(agrees=False, reason="one says yes and the other no", judge=RULE)
+    numbers, said_numbers = _numbers(reference), _numbers(answer)
+    if missing := sorted(numbers - said_numbers):
         return Judgement(agrees=False, reason=f"the answer lacks {', '.join(missing)}", judge=RULE)
-    words, said_words = _stems(sample.reference), _stems(sample.answer)
-    shared = len(words & said_words)
-    reason = f"{shared} of {len(words)} content words, every number"
-    return Judgement(agrees=shared >= MIN_SHARE * len(words), reason=reason, judge=RULE)
+    terms, said_terms = numbers | _stems(reference), said_numbers | _stems(answer)
+    n_said = len(terms & said_terms)
+    return Judgement(
+        agrees=n_said >= MIN_SHARE * len(terms),
+        reason=f"{n_said} of {len(terms)} numbers and content words",
+        judge=RULE,
+    )
+
+
+def _plain(text: str) -> str:
+    """Lower case, without citations, every number in figures and without separators."""
+    text = _SEPARATOR.sub("", _CITATION.sub("", text.lower()))
+    return _IN_WORDS.sub(lambda match: str(_FIGURES[match[0]]), text).strip()
+
+
+def _side(text: str) -> bool | None:
+    """Whether a plain text begins with a yes, or with a no or not."""
+    first = _WORD.match(text)
+    return _SIDES.get(first[0]) if first else None
 
 
 def _numbers(text: str) -> set[str]:
-    words = {_NUMBERS[word] for word in re.findall(r"[a-z]+", text.lower()) if word in _NUMBERS}
-    return words | {number.replace(",", "").rstrip(".") for number in _NUMBER.findall(text)}
+    """The numbers of a plain text; 0.80 and 0.8 are the same one."""
+    found = _NUMBER.findall(text)
+    return {n.rstrip("0").rstrip(".") if n.count(".") == 1 else n for n in found}
 
 
 def _stems(text: str) -> set[str]:
     """Content words by their first five letters, so that inflected forms meet."""
-    words = _WORD.findall(text.lower())
-    return {word[:5] for word in words if word not in _STOP and word not in _NUMBERS}
+    return {word[:5] for word in _WORD.findall(text) if word not in _STOP}
 
 
 def to_ragas(sample: EvalSample) -> dict[str, Any]:
