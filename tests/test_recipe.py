@@ -17,7 +17,10 @@ import pytest
 from cookbook import baselines, corpora
 
 HAS_BOOK = (Path(os.environ.get("COOKBOOK_DATA", "")) / "rust-book" / "SUMMARY.md").is_file()
-QUESTIONS = {"stand-in": "On which day does the barrier code change?", "rust-book": "What does cargo build do?"}
+QUESTIONS = {
+    "stand-in": "On which day does the barrier code change?",
+    "rust-book": "What does cargo build do?",
+}
 
 
 def wiki_as_the_book():
