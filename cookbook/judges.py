@@ -188,8 +188,8 @@ def _plain(text: str) -> str:
 
 
 def _side(text: str) -> bool | None:
-    """Whether a plain text begins with a yes, or with a no or not."""
-    first = _WORD.match(text)
+    """Whether the first word of a plain text is a yes, or a no or not."""
+    first = _WORD.search(text)
     return _SIDES.get(first[0]) if first else None
 
 
@@ -200,8 +200,8 @@ def _numbers(text: str) -> set[str]:
 
 
 def _stems(text: str) -> set[str]:
-    """Content words by their first five letters, so that inflected forms meet."""
-    return {word[:5] for word in _WORD.findall(text) if word not in _STOP}
+    """Content words by their first five letters without a plural s, so that inflected forms meet."""
+    return {word.rstrip("s")[:5] for word in _WORD.findall(text) if word not in _STOP}
 
 
 def to_ragas(sample: EvalSample) -> dict[str, Any]:
