@@ -68,6 +68,54 @@ def length_histogram(
     return axes
 
 
+def length_grid(
+    lengths: Mapping[str, Sequence[int]],
+    *,
+    role: str = "hit",
+    label: str = "sentence",
+    columns: int = 4,
+    bins: int = 30,
+) -> list[Axes]:
+    """One small histogram a corpus over one logarithmic axis of tokens, with its median and 95th percentile.
+
+    The axis is logarithmic, since lengths differ by factors; the longest of all ends it.
+
+    Args:
+        lengths: name of a corpus to its lengths in tokens, drawn row by row.
+        label: what is measured, in the singular.
+
+    Raises:
+        ValueError: there is no corpus, or one without lengths.
+    """
+    empty = [name for name, values in lengths.items() if not len(values)]
+    if not lengths or empty:
+        raise ValueError(f"lengths is empty{f' for {empty[0]!r}' if empty else ''}: there is nothing to draw")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    n_columns = min(columns, len(lengths))
+    n_rows = -(-len(lengths) // n_columns)
+    figure, grid = plt.subplots(
+        n_rows, n_columns, figsize=SIZE_INCHES, dpi=DPI, layout="constrained", sharex=True, squeeze=False
+    )
+    longest = max(max(values) for values in lengths.values())
+    edges = np.geomspace(1, longest + 1, bins + 1)
+    drawn = list(grid.flat)
+    for axes, (name, values) in zip(drawn, lengths.items(), strict=False):
+        weights = np.full(len(values), 100 / len(values))
+        axes.hist(values, bins=edges, weights=weights, color=COLORS[role])
+        for share, style in ((50, "-"), (95, "--")):
+            axes.axvline(float(np.percentile(values, share)), color="black", linestyle=style, linewidth=1)
+        axes.set_xscale("log")
+        axes.set_title(name, fontsize="small")
+        axes.tick_params(labelsize="small")
+    for axes in drawn[len(lengths) :]:
+        axes.remove()
+    figure.supxlabel(f"length of a {label} (tokens, logarithmic)", fontsize="small")
+    figure.supylabel(f"{label}s (%)", fontsize="small")
+    return drawn[: len(lengths)]
+
+
 def fan_in(parent_ids: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """Bars: how many parents hold 1, 2, 3 ... of the given children.
 

@@ -29,6 +29,16 @@ def test_histogram_counts_every_length_and_marks_percentiles_and_limit():
     assert "tokens" in axes.get_xlabel()
 
 
+def test_length_grid_draws_one_panel_a_corpus_in_percent():
+    panels = plots.length_grid({"wiki": [10, 20, 20, 30], "logs": [400, 500]}, label="page")
+    assert [axes.get_title() for axes in panels] == ["wiki", "logs"]
+    assert sum(bar.get_height() for bar in panels[0].patches) == pytest.approx(100)
+    assert [line.get_xdata()[0] for line in panels[1].lines] == pytest.approx([450, 495])
+    assert panels[0].get_xscale() == "log" and panels[0].get_xlim() == panels[1].get_xlim()
+    with pytest.raises(ValueError, match="'logs'"):
+        plots.length_grid({"wiki": [1], "logs": []})
+
+
 def test_fan_in_counts_parents_by_their_children():
     axes = plots.fan_in(["p1", "p1", "p1", "p2", "p3"])
     bars = {bar.get_x() + bar.get_width() / 2: bar.get_height() for bar in axes.patches}
