@@ -156,6 +156,12 @@ def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
     return free
 
 
+@lru_cache(maxsize=4096)
+def count(text: str, encoding: str) -> int:
+    """Tokens of a heading or a passage: both are counted again and again while a passage grows."""
+    return tokens.count(text, encoding=encoding)
+
+
 def render(heading: str, slices: Sequence[str]) -> str:
     """The text of a passage as the model reads it.
 
@@ -193,7 +199,7 @@ def make(
         hits=earned_by,
         score=earned_by[0].score,
         expansion=expansion,
-        n_tokens=tokens.count(text, encoding=page.encoding),
+        n_tokens=count(text, page.encoding),
     )
 
 
@@ -271,24 +277,22 @@ def table_head(text: str, of: Sequence[Block], start: int) -> str:
 
 def fit(
     token_map: tokens.TokenMap,
-    cores: Iterable[Interval],
-    levels: Callable[[Interval], Iterable[Sequence[int]]],
+    attempts: Iterable[tuple[Interval, Sequence[Sequence[int]]]],
     heading_at: Callable[[int], str],
     max_tokens: int,
     encoding: str,
 ) -> tuple[Interval, str] | None:
     """The stretch, with its heading, that holds the first core that fits, grown up to the limit.
 
-    A core without its heading goes before a smaller core with it.
+    An attempt without its heading goes before the next one with it.
 
     Args:
-        cores: what should be held, the most wanted first.
-        levels: core -> lists of borders to grow along, the most wanted first.
+        attempts: what should be held and the lists of borders to grow along, the most wanted first.
         heading_at: the heading of a stretch that starts at an offset.
     """
-    for core in cores:
+    for core, levels in attempts:
         for heading_of in (heading_at, _no_heading):
-            for borders in levels(core):
+            for borders in levels:
                 found = _fit_in(token_map, core, borders, heading_of, max_tokens, encoding)
                 if found is not None:
                     return found
@@ -311,7 +315,7 @@ def _fit_in(
 
     def size(start: int, end: int) -> int:
         above = render(heading_of(start), [""])
-        return tokens.count(above, encoding=encoding) + token_map.count(start, end)
+        return count(above, encoding) + token_map.count(start, end)
 
     def fits(start: int, end: int) -> bool:
         return size(start, end) <= limit
@@ -319,7 +323,7 @@ def _fit_in(
     while (kept := grow_in(borders, core, fits)) is not None:
         heading = heading_of(kept[0])
         text = render(heading, [token_map.text[slice(*kept)]])
-        if tokens.count(text, encoding=encoding) <= max_tokens:
+        if count(text, encoding) <= max_tokens:
             return kept, heading
         limit = size(*kept) - 1  # the counts of parts do not always add up to that of the whole
     return None
@@ -344,8 +348,7 @@ def shorten(passage: Passage, *, max_tokens: int, encoding: str = DEFAULT_ENCODI
 
     found = fit(
         tokens.TokenMap(text, encoding=encoding),
-        (core, (borders[first], borders[first + 1])),
-        lambda _: [borders],
+        [(core, [borders]), ((borders[first], borders[first + 1]), [borders])],
         heading_at,
         max_tokens,
         encoding,
