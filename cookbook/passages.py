@@ -277,22 +277,24 @@ def table_head(text: str, of: Sequence[Block], start: int) -> str:
 
 def fit(
     token_map: tokens.TokenMap,
-    attempts: Iterable[tuple[Interval, Sequence[Sequence[int]]]],
+    cores: Iterable[Interval],
+    levels: Callable[[Interval], Iterable[Sequence[int]]],
     heading_at: Callable[[int], str],
     max_tokens: int,
     encoding: str,
 ) -> tuple[Interval, str] | None:
     """The stretch, with its heading, that holds the first core that fits, grown up to the limit.
 
-    An attempt without its heading goes before the next one with it.
+    A core without its heading goes before a smaller core with it.
 
     Args:
-        attempts: what should be held and the lists of borders to grow along, the most wanted first.
+        cores: what should be held, the most wanted first.
+        levels: core -> lists of borders to grow along, the most wanted first.
         heading_at: the heading of a stretch that starts at an offset.
     """
-    for core, levels in attempts:
+    for core in cores:
         for heading_of in (heading_at, _no_heading):
-            for borders in levels:
+            for borders in levels(core):
                 found = _fit_in(token_map, core, borders, heading_of, max_tokens, encoding)
                 if found is not None:
                     return found
@@ -348,7 +350,8 @@ def shorten(passage: Passage, *, max_tokens: int, encoding: str = DEFAULT_ENCODI
 
     found = fit(
         tokens.TokenMap(text, encoding=encoding),
-        [(core, [borders]), ((borders[first], borders[first + 1]), [borders])],
+        (core, (borders[first], borders[first + 1])),
+        lambda _: [borders],
         heading_at,
         max_tokens,
         encoding,
