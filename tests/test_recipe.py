@@ -1,6 +1,6 @@
 """The calls of a published parent-child recipe, in its order: names, shapes and what they give back.
 
-The recipe reads the Rust book. Where the book is absent, the pages of the wiki take its place under its
+The recipe reads the Rust book. Where the book is absent, pages of the wiki take its place under its
 name; where it is there, the same calls run on it as well.
 """
 
@@ -23,8 +23,12 @@ QUESTIONS = {
 }
 
 
+STAND_IN = ("visitor-parking", "loan-kilns", "firing-limits", "loom-controller", "swift-tube-meeting")
+
+
 def wiki_as_the_book():
-    return [replace(page, corpus="rust-book") for page in corpora.load_corpus("wiki")]
+    pages = {page.doc_id: page for page in corpora.load_corpus("wiki")}
+    return [replace(pages[name], corpus="rust-book") for name in STAND_IN]
 
 
 @pytest.fixture(
