@@ -123,6 +123,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     for start in range(0, len(texts), 256):  # a batch bounds the tokenizer's memory
         for row, ids in enumerate(_token_ids(texts[start : start + 256]), start=start):
             vectors[row] = table[ids].mean(axis=0, dtype=np.float32)
+            _remember(texts[row], ids)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
 
@@ -144,24 +145,40 @@ def rerank(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     check_texts([question, *texts])
     if not texts:
         return np.zeros(0)
-    query = _bag(question)
+    query = _bags([question])[0]
     weights = _weights(query, texts)
     similar = _cover(query, texts).astype(np.float64)
     scores: NDArray[np.float64] = np.round(similar @ weights / weights.sum(), 6)
     return scores
 
 
-@lru_cache(maxsize=32_768)
-def _bag(text: str) -> NDArray[np.int64]:
-    """Distinct token ids of a text, ascending; kept, since the same chunks answer many questions."""
-    ids = _model().tokenizer.encode(text, add_special_tokens=False).ids
-    return np.unique(np.asarray(ids, dtype=np.int64))
+#: Distinct token ids of the texts that were seen last: the chunks that are embedded answer many questions.
+_BAGS: dict[str, NDArray[np.int64]] = {}
+_MAX_BAGS = 32_768
+
+
+def _bags(texts: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Distinct token ids of each text, ascending."""
+    found = [_BAGS.get(text) for text in texts]
+    missing = [text for text, bag in zip(texts, found, strict=True) if bag is None]
+    if not missing:
+        return [bag for bag in found if bag is not None]
+    new = {text: _remember(text, ids) for text, ids in zip(missing, _token_ids(missing), strict=True)}
+    return [new[text] if bag is None else bag for text, bag in zip(texts, found, strict=True)]
+
+
+def _remember(text: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    bag = np.unique(ids)
+    while len(_BAGS) >= _MAX_BAGS:
+        _BAGS.pop(next(iter(_BAGS)), None)  # the oldest
+    _BAGS[text] = bag
+    return bag
 
 
 def _cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
     """Best cosine of each query token in each text; shape (texts, query tokens)."""
     unit = _model().unit
-    bags = [_bag(text) for text in texts]
+    bags = _bags(texts)
     # Each distinct token is compared once: texts about one subject share most of theirs.
     distinct, place = np.unique(np.concatenate(bags), return_inverse=True)
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
@@ -173,7 +190,7 @@ def _weights(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float
     """What each query token counts: its vector's length times its idf (BM25's form) among the texts."""
     model = _model()
     # A bag holds each token once, so counting tokens counts texts.
-    n_with = np.bincount(np.concatenate([_bag(text) for text in texts]), minlength=len(model.norms))[query]
+    n_with = np.bincount(np.concatenate(_bags(texts)), minlength=len(model.norms))[query]
     idf = np.log1p((len(texts) - n_with + 0.5) / (n_with + 0.5))
     weights: NDArray[np.float64] = idf * model.norms[query]
     return weights
@@ -242,7 +259,7 @@ def score_sentences(question: str, candidates: Sequence[Candidate]) -> NDArray[n
     check_texts([question, *sentences])
     if not sentences:
         return np.zeros(0)
-    query = _bag(question)
+    query = _bags([question])[0]
     own = _cover(query, sentences)  # (n, query tokens)
     titles = _best_of(query, [candidate.headings for candidate in candidates])
     leads = _best_of(query, [candidate.lead for candidate in candidates])
@@ -384,7 +401,7 @@ def supports(question: str, candidates: Sequence[Candidate]) -> NDArray[np.float
         return np.zeros(0)
     texts = [" ".join([*c.headings, *c.lead, c.text]) for c in candidates]
     vectors = embed([question, *texts]).astype(np.float64)
-    query = _bag(question)
+    query = _bags([question])[0]
     weights = _model().norms[query].astype(np.float64) ** 1.5
     covered = _cover(query, texts) @ weights / weights.sum()
     support: NDArray[np.float64] = np.round((vectors[1:] @ vectors[0] + 2 * covered) / 3, 6)

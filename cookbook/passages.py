@@ -20,6 +20,8 @@ from .types import Document, Hit, Passage, Section, Span
 
 #: Stands between two slices of one passage that are not neighbours in the document.
 GAP = "\n[...]\n"
+#: Pages that are kept parsed.
+N_PAGES = 128
 
 Interval = tuple[int, int]
 
@@ -34,6 +36,11 @@ class Page:
         self.document = document
         self.encoding = encoding
         self._sentences: dict[tuple[int, int | None], list[Span]] = {}
+
+    def read_ahead(self) -> None:
+        """Parse and count now, not at the first question."""
+        _ = self.sections, self.block_starts
+        self.tokens.build()
 
     @cached_property
     def tokens(self) -> tokens.TokenMap:
@@ -107,8 +114,8 @@ class Page:
         return Span(doc_id=self.document.doc_id, start=start, end=end)
 
 
-@lru_cache(maxsize=128)
-def page_of(document: Document, encoding: str = DEFAULT_ENCODING) -> Page:
+@lru_cache(maxsize=N_PAGES)
+def page_of(document: Document, encoding: str) -> Page:
     """The page of a document, kept for the next question."""
     return Page(document, encoding)
 
@@ -277,24 +284,22 @@ def table_head(text: str, of: Sequence[Block], start: int) -> str:
 
 def fit(
     token_map: tokens.TokenMap,
-    cores: Iterable[Interval],
-    levels: Callable[[Interval], Iterable[Sequence[int]]],
+    attempts: Iterable[tuple[Interval, Sequence[Sequence[int]]]],
     heading_at: Callable[[int], str],
     max_tokens: int,
     encoding: str,
 ) -> tuple[Interval, str] | None:
     """The stretch, with its heading, that holds the first core that fits, grown up to the limit.
 
-    A core without its heading goes before a smaller core with it.
+    An attempt without its heading goes before the next one with it.
 
     Args:
-        cores: what should be held, the most wanted first.
-        levels: core -> lists of borders to grow along, the most wanted first.
+        attempts: what should be held and the lists of borders to grow along, the most wanted first.
         heading_at: the heading of a stretch that starts at an offset.
     """
-    for core in cores:
+    for core, levels in attempts:
         for heading_of in (heading_at, _no_heading):
-            for borders in levels(core):
+            for borders in levels:
                 found = _fit_in(token_map, core, borders, heading_of, max_tokens, encoding)
                 if found is not None:
                     return found
@@ -350,8 +355,7 @@ def shorten(passage: Passage, *, max_tokens: int, encoding: str = DEFAULT_ENCODI
 
     found = fit(
         tokens.TokenMap(text, encoding=encoding),
-        (core, (borders[first], borders[first + 1])),
-        lambda _: [borders],
+        [(core, [borders]), ((borders[first], borders[first + 1]), [borders])],
         heading_at,
         max_tokens,
         encoding,

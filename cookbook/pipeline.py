@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import chunkers, expanders, prompts, rankers
+from .passages import N_PAGES, page_of
+from .tokens import DEFAULT_ENCODING
 from .tracing import StageSpan, stage
 from .types import Chunk, Document, Hit, Strategy, Trace
 
@@ -85,6 +87,9 @@ def index(
     ]
     rows = np.concatenate(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
     store.add(chunks, rows, documents=documents, parents=parents)
+    # The first question about a page would wait for it to be parsed.
+    for document in documents[:N_PAGES]:
+        page_of(document, DEFAULT_ENCODING).read_ahead()
     return len(chunks)
 
 

@@ -44,7 +44,7 @@ def passage_of(text: str, places: list[tuple[int, int]], quote: str, heading: st
         metadata={"start": start, "end": start + len(quote)},
     )
     spans = [span(*place) for place in places]
-    return make(page_of(document), spans, [hit], expansion="section", heading=heading)
+    return make(page_of(document, "cl100k_base"), spans, [hit], expansion="section", heading=heading)
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,7 @@ def test_fit_keeps_the_limit_where_the_counts_of_parts_do_not_add_up() -> None:
     for limit in (8, 20, 60):
         found = fit(
             Half(text),
-            [(borders[9], borders[10])],
-            lambda _: [borders],
+            [((borders[9], borders[10]), [borders])],
             lambda _: "Trays",
             limit,
             "cl100k_base",

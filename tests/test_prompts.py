@@ -31,7 +31,7 @@ def passage(text: str, doc_id: str = "page", heading: str = "", hit: str | None 
         metadata=metadata,
     )
     whole = Span(doc_id=doc_id, start=0, end=len(text))
-    return make(page_of(document), [whole], [found], expansion="section", heading=heading)
+    return make(page_of(document, "cl100k_base"), [whole], [found], expansion="section", heading=heading)
 
 
 def sized(n_sentences: int, doc_id: str) -> Passage:
