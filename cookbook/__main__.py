@@ -12,7 +12,6 @@ import argparse
 import os
 import sys
 import time
-from pathlib import Path
 
 from .errors import CookbookError
 from .types import Quote, Trace
@@ -47,7 +46,7 @@ def _number(quote: Quote, trace: Trace) -> int:
 
 def ask(arguments: argparse.Namespace) -> int:
     """Index the corpus where the store is empty, then answer."""
-    from . import corpora, pipeline
+    from . import corpora, pipeline, prompts
     from .providers import LLMClient
     from .stores import open_store
     from .tracing import init_tracing
@@ -55,14 +54,16 @@ def ask(arguments: argparse.Namespace) -> int:
     init_tracing()
     client = LLMClient()
     strategy = pipeline.STRATEGIES[arguments.strategy]
-    source = arguments.folder or arguments.corpus
+    source = arguments.corpus if arguments.folder is None else arguments.folder
+    # What cannot be asked is refused before the work of indexing.
+    prompts.pack(arguments.question, [], budget=strategy.budget)
     settings = {"strategy": strategy.name, "corpus": str(source), "embedder": client.embed_model}
     with open_store(arguments.store, collection="cookbook", settings=settings) as store:
-        if not store.count():
+        if not (store.complete and store.count()):
             print(f"reading {source}", file=sys.stderr)
             docs = (
-                corpora.load_folder(Path(arguments.folder))
-                if arguments.folder
+                corpora.load_folder(arguments.folder)
+                if arguments.folder is not None
                 else corpora.load_corpus(source)
             )
             print(f"cutting, embedding and storing {len(docs)} pages", file=sys.stderr)

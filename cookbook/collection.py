@@ -41,6 +41,7 @@ class Collection:
         self._closed = False
         self._dim: int | None = None
         self._settings: dict[str, Any] | None = None
+        self._complete = True
         try:
             self._engine = make()
         except CookbookError:
@@ -63,22 +64,24 @@ class Collection:
             meta = found[0] if found else {}
             self._dim = meta.get("dim")
             self._settings = meta.get("settings")
+            self._complete = meta.get("complete", True)
             if dim is not None and self._dim not in (None, dim):
                 raise pt.dimension_error(self._name, stored=self._dim or 0, given=dim)
             if wanted is not None and wanted != self._settings:
                 if self._dim is not None and self._engine.has_chunks() and self._engine.count("chunks", {}):
                     raise SettingsError(_settings_message(self._name, self._settings, wanted))
                 self._settings = wanted
-            self._record(self._dim or dim)
+            self._record(self._dim or dim, complete=self._complete)
 
-    def _record(self, dim: int | None) -> None:
-        """Keep size and settings in the store itself, then make the table of chunks if it is missing."""
-        payload = {"record": "settings", "dim": dim, "settings": self._settings}
+    def _record(self, dim: int | None, *, complete: bool) -> None:
+        """Keep what is known in the store itself, then make the table of chunks if it is missing."""
+        payload = {"record": "settings", "dim": dim, "settings": self._settings, "complete": complete}
         if payload not in self._engine.retrieve("pages", [_META_ID]):
             self._engine.upsert("pages", [pt.Point(_META_ID, payload, 0)])
         if dim is not None and not self._engine.has_chunks():
             self._engine.create_chunks(dim)
         self._dim = dim
+        self._complete = complete
 
     def _refuse_closed(self, action: str) -> None:
         if self._closed:
@@ -114,6 +117,11 @@ class Collection:
     def settings(self) -> Mapping[str, Any] | None:
         """The chunker and settings that the collection was built with, as given when it was made."""
         return self._settings
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last ``add`` came to its end; False after a fault or a kill in the middle of one."""
+        return self._complete
 
     def add(
         self,
@@ -152,9 +160,9 @@ class Collection:
         rows = pt.unit_rows(vectors, dim=dim or 0, n_rows=len(payloads), collection=self._name)
         work = plan(payloads, rows, documents, parents)
         with self._using("add"):
-            if dim != self._dim:
-                self._record(dim)
+            self._record(dim, complete=False)
             self._write(work, {pt.encode_id(document.doc_id, "doc_id") for document in documents})
+            self._record(dim, complete=True)
             self._engine.flush()
 
     def _write(self, work: Mapping[str, Pieces], replaced: set[str]) -> None:
@@ -165,8 +173,12 @@ class Collection:
         n_written, n_total = 0, sum(len(pieces.chunks) for pieces in work.values())
         try:
             for group in groups(work):
-                for table in ("chunks", "pages"):
-                    points = [point for doc_id in group for point in getattr(work[doc_id], table)]
+                # A chunk that is found without its page could not be expanded, so new pages go first; a
+                # known one waits for its chunks, so that a fault leaves the old version whole.
+                fresh = [doc_id for doc_id in group if not stale[doc_id]]
+                known = [doc_id for doc_id in group if stale[doc_id]]
+                for table, doc_ids in (("pages", fresh), ("chunks", group), ("pages", known)):
+                    points = [point for doc_id in doc_ids for point in getattr(work[doc_id], table)]
                     for batch in pt.batches(points):
                         self._engine.upsert(table, batch)
                         n_written += len(batch) if table == "chunks" else 0
@@ -236,6 +248,10 @@ class Collection:
         """
         if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
             raise ValueError(f"top_k={top_k!r} must be an integer of at least 1")
+        if text is not None and not isinstance(text, str):
+            raise ValueError(f"text={text!r} must be a string")
+        if text is not None:
+            pt.check_unicode(text, "text")
         wanted = pt.normal_where(where)
         self._refuse_closed("search")
         if self._dim is None:

@@ -99,6 +99,8 @@ def load_folder(path: str | os.PathLike[str], *, corpus: str | None = None) -> l
         MissingDataError: the folder is not there, or holds no such file.
         CorpusError: a file is not UTF-8, or two files have one ``doc_id``.
     """
+    if not os.fspath(path):
+        raise ValueError("path='' must name a folder ('.' is the current one)")
     folder = Path(path)
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"

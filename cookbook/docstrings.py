@@ -64,7 +64,7 @@ def _pages(module: Any, root: str) -> dict[str, Any]:
     pages: dict[str, Any] = {
         name: thing
         for name, thing in things.items()
-        if (inspect.isclass(thing) or inspect.isroutine(thing)) and _owns(root, thing)
+        if callable(thing) and _owns(root, thing)  # NumPy's ufuncs are neither classes nor routines
     }
     accessors = {name: _accessors(thing, root) for name, thing in pages.items() if inspect.isclass(thing)}
     # One that several classes share comes first under the class with the most (Series.str, not Index.str).

@@ -54,13 +54,18 @@ def encode_id(value: Id, name: str = "id") -> str:
     if type(value) not in (str, int, float, bool) or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a string or a finite number")
     if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError(f"{name}={value!a} must not hold a lone surrogate") from None
+        check_unicode(value, f"{name}={value!a}")
         if not _TAGGED.fullmatch(value):
             return value
     return f"{type(value).__name__}({value!r})"
+
+
+def check_unicode(text: str, name: str) -> None:
+    """Refuse a lone surrogate, which no engine takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must not hold a lone surrogate") from None
 
 
 def decode_id(stored: str) -> Any:
@@ -252,10 +257,9 @@ def page_point(payload: dict[str, Any], record: str, stored_id: str) -> Point:
 def _payload_bytes(payload: Mapping[str, Any]) -> int:
     """Size in a request, which is refused where no request could hold it."""
     name = payload.get("chunk_id", payload["doc_id"])
-    try:
-        payload["text"].encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError(f"the text of {name!r} must not hold a lone surrogate") from None
+    for field, value in payload.items():
+        if isinstance(value, str):
+            check_unicode(value, f"the {field} of {name!r}")
     n_bytes = len(json.dumps(payload)) + 100
     if n_bytes > MAX_BATCH_BYTES:
         raise StoreError(
@@ -285,6 +289,8 @@ def normal_where(where: Mapping[str, Any] | None) -> dict[str, list[Any]]:
     >>> normal_where({"corpus": "wiki", "position": (0, 1)})
     {'corpus': ['wiki'], 'position': [0, 1]}
     """
+    if where is not None and not isinstance(where, Mapping):
+        raise ValueError(f"where={where!r} must be a mapping of a chunk's fields to values")
     normal: dict[str, list[Any]] = {}
     for field, value in (where or {}).items():
         if field not in TEXT_FIELDS + NUMBER_FIELDS:
@@ -301,6 +307,10 @@ def normal_where(where: Mapping[str, Any] | None) -> dict[str, list[Any]]:
         for item in values:
             if type(item) is not wanted:
                 raise ValueError(f"where[{field!r}]={item!r} must be of type {wanted.__name__}")
+            if isinstance(item, str):
+                check_unicode(item, f"where[{field!r}]={item!a}")
+            elif not -(2**63) <= item < 2**63:
+                raise ValueError(f"where[{field!r}]={item} must be a number of 64 bits")
         normal[field] = values
     return normal
 

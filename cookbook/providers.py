@@ -295,8 +295,9 @@ class LLMClient:
             return local.embed(texts)
         vectors = self._transport.embed(texts, model=model)
         self._check_dim([vectors.shape[1]])
+        vectors /= np.abs(vectors).max(axis=1, keepdims=True)  # first, so that no square overflows
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors
+        return vectors.astype(np.float32)
 
     def _check_dim(self, dims: Sequence[int] | Iterator[int]) -> None:
         for dim in dims:

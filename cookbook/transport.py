@@ -82,7 +82,7 @@ class Transport:
             base_url=self.base_url, api_key=api_key, timeout=timeout_s, max_retries=max_retries
         )
 
-    def embed(self, texts: Sequence[str], *, model: str) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, model: str) -> NDArray[np.float64]:
         """Vectors of one batch as the server gave them, shape (n, d), row i belongs to text i.
 
         Raises:
@@ -95,7 +95,7 @@ class Transport:
             )
             return self._ordered(list(reply.data), len(texts))
 
-    def _ordered(self, data: Sequence[Any], n_expected: int) -> NDArray[np.float32]:
+    def _ordered(self, data: Sequence[Any], n_expected: int) -> NDArray[np.float64]:
         where = f"{self.provider} at {self.base_url}/embeddings"
         if len(data) != n_expected:
             raise BadReplyError(f"{where}: {n_expected} vectors expected, got {len(data)}")
@@ -110,7 +110,9 @@ class Transport:
         sizes = sorted({len(item.embedding) for item in data})
         if len(sizes) > 1 or sizes[:1] == [0]:
             raise BadReplyError(f"{where}: vectors of one size expected, got sizes {sizes}")
-        vectors = np.asarray([data[i].embedding for i in order], dtype=np.float32)
+        vectors = np.asarray([data[i].embedding for i in order], dtype=np.float64)
+        if vectors.ndim != 2:
+            raise BadReplyError(f"{where}: lists of numbers expected, got an array of {vectors.ndim} axes")
         if not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise BadReplyError(f"{where}: a vector is zero or holds NaN or infinity")
         return vectors
@@ -125,10 +127,9 @@ class Transport:
             text = reply.choices[0].message.content
             if not isinstance(text, str):
                 raise TypeError(f"content is {text!r}")
-            counts = reply.usage
-        if counts is None:
-            return text, {}
-        return text, {"prompt_tokens": counts.prompt_tokens, "completion_tokens": counts.completion_tokens}
+        # Servers leave usage out, or give it in part.
+        counts = {name: getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens")}
+        return text, {name: n for name, n in counts.items() if isinstance(n, int)}
 
     @contextmanager
     def _translated(self, path: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from cookbook import corpora, rust_book
+from cookbook import corpora, docstrings, rust_book
 from cookbook.blocks import blocks
 from cookbook.errors import CorpusError, MissingDataError, MissingExtraError
 from cookbook.rst import to_markdown
@@ -212,6 +213,13 @@ def test_load_docstrings_says_what_is_wrong() -> None:
         corpora.load_docstrings("no_such_package")
     with pytest.raises(CorpusError, match="'cookbook' has no class or function of its own"):
         corpora.load_docstrings("cookbook")
+
+
+def test_what_can_be_called_is_a_page_though_it_is_no_routine() -> None:
+    """NumPy's ufuncs are instances of a class."""
+    pages = docstrings._pages(importlib.import_module("numpy"), "numpy")
+    assert {"add", "where", "ndarray"} <= set(pages)
+    assert "pi" not in pages
 
 
 def test_another_package_loads_too() -> None:

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from cookbook.__main__ import main
+from cookbook.edge import EdgeEngine
+from cookbook.stores import open_store
 
 
 @pytest.fixture
@@ -59,17 +61,42 @@ def test_a_stored_index_is_used_again(folder, tmp_path, capsys):
     assert "indexed" not in again.err and "1,500 firing hours" in again.out
 
 
+def test_an_index_that_was_broken_off_is_completed(folder, tmp_path, capsys, monkeypatch):
+    arguments = ["ask", "How long are the elements covered?", "--folder", str(folder)]
+    arguments += ["--store", str(tmp_path / "s")]
+    upsert = EdgeEngine.upsert
+
+    def fail(self, table, points):
+        upsert(self, table, points)
+        if table == "chunks":
+            raise OSError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EdgeEngine, "upsert", fail)
+        assert main(arguments) == 2
+    with open_store(tmp_path / "s") as store:
+        assert store.count() and not store.complete
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert "indexed" in capsys.readouterr().err
+    with open_store(tmp_path / "s") as store:
+        assert store.complete
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["ask", "x", "--corpus", "nowhere"], "nowhere"),
         (["ask", "x", "--folder", "no/such/folder"], "no/such/folder"),
         (["ask", "  ", "--corpus", "wiki"], "blank"),
+        (["ask", "two words " * 3000, "--corpus", "wiki"], "raise the budget"),
+        (["ask", "x", "--folder", ""], "path='' must name a folder"),
     ],
 )
 def test_errors_are_one_line(capsys, arguments, says):
     assert main(arguments) == 2
     err = capsys.readouterr().err
+    assert "cutting" not in err  # refused before the work of indexing
     assert err.count("error:") == 1 and says in err and "Traceback" not in err
 
 

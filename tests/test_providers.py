@@ -150,6 +150,15 @@ def test_vectors_have_unit_length_and_follow_their_texts() -> None:
     assert np.allclose(vectors, [[0.9486833, 0.3162278], [0.0, 1.0], [0.9701425, 0.2425356]])
 
 
+@pytest.mark.parametrize("size", [1e300, 3e38, 1e-30, 1e-300])
+def test_vectors_of_any_size_get_unit_length(size: float) -> None:
+    def reply(*_: object) -> tuple[int, object]:
+        return 200, {"object": "list", "data": [{"index": 0, "embedding": [size, size, 0.0]}]}
+
+    with serve(reply) as server, client(server.url) as made:
+        assert np.allclose(made.embed(["a"]), [[0.7071068, 0.7071068, 0.0]])
+
+
 @pytest.mark.parametrize("provider", ["local", "quanta"], ids=["case-064-local", "case-064-server"])
 def test_blank_texts_are_refused_before_any_request(provider: str) -> None:
     with serve(numbered) as server, client(server.url) if provider == "quanta" else LLMClient() as made:

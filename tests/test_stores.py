@@ -675,6 +675,53 @@ def test_a_failing_batch_leaves_other_documents_old(monkeypatch: pytest.MonkeyPa
     assert list(store) == [chunk for _, chunks in new for chunk in chunks]
 
 
+def test_no_chunk_of_a_new_document_is_stored_without_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may be killed between two writes; what is found must have the page it came from."""
+    store = open_store(dim=4)
+    document, chunks = version("a", 1, 4)
+    upsert = MemoryEngine.upsert
+
+    def fail_after_chunks(self: MemoryEngine, table: str, batch: Sequence[points.Point]) -> None:
+        upsert(self, table, batch)
+        if table == "chunks":
+            raise ConnectionError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryEngine, "upsert", fail_after_chunks)
+        with pytest.raises(StoreError, match="gone"):
+            store.add(chunks, np.eye(4), documents=[document])
+    assert {chunk.doc_id for chunk in store} == set(store.documents) == {"a"}
+    assert not store.complete
+    store.add(chunks, np.eye(4), documents=[document])
+    assert store.complete
+
+
+@pytest.mark.parametrize("field", ["title", "source", "corpus"])
+def test_a_lone_surrogate_in_any_field_is_refused(opener: Open, field: str) -> None:
+    store = opener(dim=2)
+    page = Document(**{"doc_id": "a", "title": "A", "text": "x", field: "\udcff"})
+    with pytest.raises(ValueError, match=f"the {field} of 'a' must not hold a lone surrogate"):
+        store.add([], [], documents=[page])
+    assert len(store.documents) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"where": {"kind": "\ud800"}}, "lone surrogate"),
+        ({"where": {"position": 2**70}}, "64 bits"),
+        ({"where": "kind"}, "must be a mapping"),
+        ({"text": "\ud800"}, "text must not hold a lone surrogate"),
+        ({"text": 5}, "text=5 must be a string"),
+    ],
+)
+def test_searches_that_no_engine_takes(opener: Open, options: dict[str, Any], says: str) -> None:
+    store = opener(dim=2)
+    store.add(["red", "blue"], [[1, 0], [0, 1]], ids=["r", "b"])
+    with pytest.raises(ValueError, match=says):
+        store.search([1, 0], top_k=1, **options)
+
+
 @pytest.mark.parametrize("positive", [pytest.param((5, 2, 1_000_000), id="case-061")])
 def test_empty_store_and_odd_top_k(opener: Open, positive: tuple[int, ...]) -> None:
     store = opener(dim=2)

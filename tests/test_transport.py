@@ -113,6 +113,7 @@ def test_vectors_that_do_not_fit_the_texts(indexes: list[int | None], message: s
         ([[float("inf"), 0.0], [1.0, 2.0]], "infinity"),
         (["AACAPw==", "AACAPw=="], "not what was asked for"),
         ([None, None], "not what was asked for"),
+        ([[[1.0, 2.0]], [[3.0, 4.0]]], "3 axes"),
     ],
 )
 def test_vectors_that_no_store_can_hold(vectors: Any, message: str) -> None:
@@ -147,6 +148,12 @@ def test_a_chat_reply_of_another_shape(body: Any) -> None:
         pytest.raises(BadReplyError, match=r"quanta at http://127\.0\.0\.1"),
     ):
         sent.chat([{"role": "user", "content": "How long?"}], model="m")
+
+
+@pytest.mark.parametrize("usage", ["unknown", {"total_tokens": 7}])
+def test_token_counts_may_be_there_in_part(usage: Any) -> None:
+    with talk(lambda *_: (200, completion("Yes.") | {"usage": usage})) as (_server, sent):
+        assert sent.chat([{"role": "user", "content": "Free?"}], model="m") == ("Yes.", {})
 
 
 def test_token_counts_may_be_missing() -> None:
