@@ -408,29 +408,32 @@ def _cut(
         return region, heading_at(region.start)
     block_borders = between(page.block_starts, region.start, region.end)
 
-    def levels(core: tuple[int, int]) -> Iterator[Sequence[int]]:
-        yield block_borders
+    def whole(core: tuple[int, int]) -> list[Sequence[int]]:
+        """Borders of blocks, and of sentences inside the blocks of a core."""
         low, high = covering(block_borders, *core)
         in_blocks = page.span(block_borders[low], block_borders[high])
         starts = [sentence.start for sentence in page.sentences_of(in_blocks, None)]
-        yield between(starts, in_blocks.start, in_blocks.end)
-        yield core  # a hit may be a part of a giant sentence
+        return [block_borders, between(starts, in_blocks.start, in_blocks.end)]
 
     def first_sentence() -> tuple[int, int]:
         sentence = page.sentences_of(core, None)[0]
         return max(sentence.start, region.start), min(sentence.end, region.end)
 
-    def cores() -> Iterator[tuple[int, int]]:
-        yield core.start, core.end
-        yield first_sentence()
+    def attempts() -> Iterator[tuple[tuple[int, int], list[Sequence[int]]]]:
+        hit, first = (core.start, core.end), first_sentence()
+        yield hit, whole(hit)
+        yield hit, [hit]  # a hit may be a part of a giant sentence
+        yield first, whole(first)
+        yield first, [first]
 
     if above:
         n_above = sum(page.tokens.count(span.start, span.end) for span in above)
         room = max_tokens - n_above - count(GAP, encoding=page.encoding)
-        found = fit(page.tokens, [(core.start, core.end)], levels, heading_at, room, page.encoding)
+        hit = core.start, core.end
+        found = fit(page.tokens, [(hit, whole(hit))], heading_at, room, page.encoding)
         if found is not None:
             return page.span(*found[0]), found[1]
-    found = fit(page.tokens, cores(), levels, heading_at, max_tokens, page.encoding)
+    found = fit(page.tokens, attempts(), heading_at, max_tokens, page.encoding)
     if found is not None:
         return page.span(*found[0]), found[1]
     end = page.tokens.cut(core.start, first_sentence()[1], max_tokens)

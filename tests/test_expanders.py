@@ -416,6 +416,29 @@ def test_a_capped_section_keeps_the_hit(head: str, body: str, then: str, cap: in
     assert whole.spans == (log.body,)
 
 
+@pytest.mark.parametrize("max_tokens", [16, 18, 20])
+def test_a_heading_is_left_out_before_a_sentence_is_cut(max_tokens: int) -> None:
+    """The hit is a part of a sentence, which fits the limit alone but not below its heading."""
+    sentence = "The valve opens slowly and closes when the pressure falls below nine bar again. "
+    head = "# A heading that takes some room of its own here\n\n"
+    page = Document(doc_id="valve", title="Valve", text=f"{head}{sentence}Then wait. Then go on.\n")
+    start = len(head) + len("The valve ")
+    end = start + len("opens slowly")
+    place = {"start": start, "end": end}
+    part = Hit(
+        chunk_id="valve#w0001",
+        doc_id="valve",
+        text=page.text[start:end],
+        score=1.0,
+        rank=1,
+        retriever="dense",
+        metadata=place,
+    )
+    first = sections([part], documents={"valve": page}, max_tokens=max_tokens)[0]
+    assert first.text.startswith(sentence)
+    assert first.n_tokens <= max_tokens
+
+
 def test_part_of_a_table_keeps_its_header_and_whole_rows() -> None:
     hits = [hit_on(GUIDE, "| plan 30 | 30 seats |")]
     passages = sections(hits, documents={"guide": GUIDE}, max_tokens=120, number_rule=False)
@@ -699,7 +722,8 @@ def test_sections_of_any_page(
         best = max(hits, key=lambda hit: hit.score)
         if tokens.count(best.text.strip()) <= cap:
             assert any(s.contains(visible(best)) for s in passages[0].spans)
-    for passage in sections(hits, max_tokens=None, **options):
+    # (A paragraph brought by the number rule can hold a lesser hit, whose section's rest then follows.)
+    for passage in sections(hits, max_tokens=None, **{**options, "number_rule": False}):
         assert passage.expansion == "section"
 
 
