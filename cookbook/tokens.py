@@ -301,7 +301,8 @@ class TokenMap:
         """
         ends = borders[1:]
         if self._fast is not None and not self._ends:
-            return [self._fast.count(self.text[start:end]) for start, end in zip(borders, ends, strict=False)]
+            text, count = self.text, self._fast.count
+            return [count(text[start:end]) for start, end in zip(borders, ends, strict=False)]
         self.build()
         return list(map(self._between, borders, ends, map(self._behind, borders), map(self._before, ends)))
 

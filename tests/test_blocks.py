@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cookbook.blocks import blocks
+from cookbook.blocks import _parse, _read, _with_stand_ins, blocks
 
 # Pieces that Markdown, line ends and Unicode make hard, glued together at random.
 PIECES = st.sampled_from(
@@ -101,6 +101,19 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.one_of(st.text(max_size=120), st.lists(PIECES, max_size=40).map("".join))
+# Stretches that are plainly one block, or look so but are not, or change what those after them are.
+STRETCHES = st.sampled_from(
+    [
+        *("abc", "Foo `x` bar", "abc\ndef", "\u201cq\u201d \u00e9", "(a\n*b*", "a `b`\n[c]: d", "ab"),
+        *("```", "```rust", "````", "~~~", "   ```", "- a", "1. b", "  c", "    code", "> q", "> ```"),
+        *("# H", "H\n===", "H\n---", "***", "<!-- c", "-->", "abc -->\ndef", "<div>", "</div>"),
+        *("<pre>", "abc </pre> d", "<?php", "a ?>\nb", "[a]: b", "[a]:\nabc\ndef", "[a]: /u 'x\ny\nz'"),
+        *("```\ncode\n```", "```rs\nx = 1\n\ny = 2\n```", "```\na\n````", "``` a`b\nx\n```", "``"),
+        *("abc\n```", "- ```\n  z\n  ```", "* l\nlazy", "a\n1. b", "a\n2. b", "a\n* * *", "a\n    d"),
+        *("abc\\\n===", "\x0c", "\xa0x", "a|b\n-|-\nc|d\nfoo", "| a |\n|---|\n| b |"),
+    ]
+)
+GAPS = st.sampled_from(["\n\n", "\n\n", "\n\n", "\n", "\n\n\n", "\n \n", ""])
 
 
 def outline(text: str) -> list[tuple[int, str]]:
@@ -128,6 +141,23 @@ def test_blocks_tile_any_text(text: str) -> None:
         assert (block.kind == "heading") == (block.level > 0)
         # A block starts where a line starts.
         assert block.start == 0 or text[block.start - 1] in "\r\n"
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.tuples(STRETCHES, GAPS), max_size=8))
+def test_rules_that_stand_in_for_plain_blocks_change_no_block(pairs: list[tuple[str, str]]) -> None:
+    text = "".join(stretch + gap for stretch, gap in pairs)
+    assert _parse(text) == _read(text)
+
+
+def test_stand_ins_are_used_and_given_up_where_the_context_is_not_plain() -> None:
+    text = "# T\n\nIt `leaks`\na lot.\n\n```sh\nls\n```\n\nEnd.\n"
+    simple, kinds = _with_stand_ins(text)
+    assert "leaks" not in simple and "ls" not in simple and len(simple) == len(text)
+    assert list(kinds.values()) == ["paragraph", "code", "paragraph"]
+    hidden = "~~~\n\nabc\n\n~~~\n\nabc\n"
+    assert _with_stand_ins(hidden)[1]
+    assert [block.kind for block in blocks(hidden)] == ["code", "paragraph"]
 
 
 @settings(max_examples=300, deadline=None)

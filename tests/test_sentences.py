@@ -319,6 +319,23 @@ def test_plain_words_are_decided_as_nupunkt_does() -> None:
         assert found == expected, piece
 
 
+def test_an_abbreviation_is_decided_as_in_its_whole_paragraph() -> None:
+    words = ["code", "vs", "Fig", "etc", "equal", "UTF-8", "0.11.0", "2024", "vi", "U.S", "p.m", "Lt", "Max"]
+    nexts = ["The pot", "However, it", "Smith", "I", "U.S. law", "If"]
+    leads = ["We saw the ", "The kiln\nand ", "1. A ", "Wait... the ", "Is it hot? The "]
+    n_parted = 0
+    for number in range(len(words) * len(nexts) * len(leads)):
+        word, following = words[number % 13], nexts[number // 13 % 6]
+        lead, gap = leads[number // 78 % 5], " \n"[number % 2]
+        piece = f"{lead}{word}.{gap}{following} went on, no. 5 as well"
+        border = len(lead) + len(word) + 2
+        expected = word != "Lt" and any(start == border for start, _ in sent_spans(piece))
+        found = {start for start, _ in split_block(piece, Block(0, len(piece), "paragraph"))}
+        assert (border in found) == expected, piece
+        n_parted += expected
+    assert 100 < n_parted < 350
+
+
 def test_a_sentence_above_the_cap_is_cut_before_a_word() -> None:
     text = "Seven small kilns stand behind the old brick wall of the yard"
     cut = [text[start:end] for start, end in cut_span(TokenMap(text), 0, len(text), max_tokens=5)]
