@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 def test_ask_answers_from_a_folder(folder, capsys):
-    code = main(["ask", "How long are the elements covered?", "--folder", str(folder)])
+    code = main(["ask", "For how many firing hours are the elements covered?", "--folder", str(folder)])
     out, err = capsys.readouterr()
     assert code == 0
     assert "1,500 firing hours" in out and "kiln, characters" in out
@@ -39,7 +39,7 @@ def test_places_carry_the_numbers_of_the_answer(folder, capsys):
 @pytest.mark.parametrize("strategy", ["window", "parent", "page"])
 def test_ask_takes_a_strategy(folder, capsys, strategy):
     assert (
-        main(["ask", "How long are the elements covered?", "--folder", str(folder), "--strategy", strategy])
+        main(["ask", "For how many firing hours are the elements covered?", "--folder", str(folder), "--strategy", strategy])
         == 0
     )
     assert "1,500 firing hours" in capsys.readouterr().out
@@ -48,7 +48,7 @@ def test_ask_takes_a_strategy(folder, capsys, strategy):
 def test_a_stored_index_is_used_again(folder, tmp_path, capsys):
     arguments = [
         "ask",
-        "How long are the elements covered?",
+        "For how many firing hours are the elements covered?",
         "--folder",
         str(folder),
         "--store",
@@ -62,7 +62,7 @@ def test_a_stored_index_is_used_again(folder, tmp_path, capsys):
 
 
 def test_an_index_that_was_broken_off_is_completed(folder, tmp_path, capsys, monkeypatch):
-    arguments = ["ask", "How long are the elements covered?", "--folder", str(folder)]
+    arguments = ["ask", "For how many firing hours are the elements covered?", "--folder", str(folder)]
     arguments += ["--store", str(tmp_path / "s")]
     upsert = EdgeEngine.upsert
 
