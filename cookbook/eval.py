@@ -34,6 +34,7 @@ __all__ = [
     "span_iou",
     "span_precision",
     "span_recall",
+    "topic_hit",
 ]
 
 
@@ -116,6 +117,15 @@ def reciprocal_rank(gold: Iterable[Span | Quote], hits: Sequence[Hit]) -> float 
         if _shared(wanted, _merged([hit.span])):
             return 1 / place
     return 0.0
+
+
+def topic_hit(question: Question, trace: Trace) -> bool | None:
+    """Whether any passage of a page with evidence reached the prompt; None when there is no evidence.
+
+    It says nothing about the evidence itself: what other metrics are held against.
+    """
+    pages = {quote.doc_id for quote in question.evidence}
+    return any(passage.doc_id in pages for passage in trace.prompt.passages) if pages else None
 
 
 def score(question: Question, trace: Trace) -> dict[str, Any]:

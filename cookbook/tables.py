@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
+
+from .types import Question
 
 
 def cell(value: Any) -> str:
@@ -60,3 +63,28 @@ def table(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str] | None = 
 
     head = line(list(columns))
     return "\n".join([head, "-" * max(len(head), sum(widths) + 2 * (len(widths) - 1)), *map(line, body)])
+
+
+def gold_card(question: Question, *, width: int = 100) -> str:
+    """A question with its answer and its gold quotes, for reading: number and kind, answer, one quote a line.
+
+    White space inside a quote becomes a single space; lines are wrapped at ``width`` characters.
+
+    >>> from cookbook.types import Quote
+    >>> proof = Quote(doc_id="fees", start=0, end=5, quote="Free.")
+    >>> asked = Question(question_id="x-1", corpus="x", question="What does it cost?", answer="Nothing.",
+    ...     evidence=(proof,), kind="one sentence", part="dev")
+    >>> print(gold_card(asked))
+    x-1 (one sentence) What does it cost?
+    -> Nothing.
+       evidence, fees: Free.
+    """
+    lines = [
+        fill(f"{question.question_id} ({question.kind}) {question.question}", width),
+        fill(f"-> {question.answer}", width),
+    ]
+    for name in ("evidence", "qualifiers", "forbidden"):
+        for quote in getattr(question, name):
+            line = f"{name}, {quote.doc_id}: {' '.join(quote.quote.split())}"
+            lines.append(fill(line, width, initial_indent="   ", subsequent_indent="      "))
+    return "\n".join(lines)

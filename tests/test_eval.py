@@ -23,6 +23,7 @@ from cookbook.eval import (
     span_iou,
     span_precision,
     span_recall,
+    topic_hit,
 )
 from cookbook.prompts import REFUSAL, REFUSED, SYSTEM
 from cookbook.providers import LLMClient
@@ -113,6 +114,14 @@ def test_a_claim_without_its_qualifier_is_not_complete():
 
 def test_spans_that_touch_make_a_claim_complete_together():
     assert score(question([quote(0, 10)]), trace([span(5, 10), span(0, 5)]))["complete"] is True
+
+
+def test_a_topic_hit_asks_for_a_page_with_evidence_and_for_nothing_on_it():
+    asked = question([quote(0, 10, "a")], [quote(0, 10, "b")])
+    assert topic_hit(asked, trace([span(50, 60, "a")])) is True
+    assert topic_hit(asked, trace([span(0, 10, "b")])) is False, "a qualifier's page is not the topic"
+    assert topic_hit(asked, trace([])) is False
+    assert topic_hit(question(), trace([span(0, 10, "a")])) is None
 
 
 def test_first_evidence_is_ranked_over_hits():

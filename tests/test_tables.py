@@ -2,7 +2,8 @@
 
 import pytest
 
-from cookbook.tables import cell, table
+from cookbook.tables import cell, gold_card, table
+from cookbook.types import Question, Quote
 
 
 def test_numbers_stand_right_and_words_left():
@@ -26,3 +27,32 @@ def test_no_rows_prints_the_header_or_says_why_not():
     assert table([], columns=["a", "b"]).split("\n")[0] == "a  b"
     with pytest.raises(ValueError, match="columns="):
         table([])
+
+
+def test_a_gold_card_holds_every_quote_on_lines_of_bounded_width():
+    words = "steel " * 40
+    quotes = {
+        name: (Quote(doc_id=name, start=0, end=9, quote=f"{name}\n\n{words}"),) for name in ("x", "y", "z")
+    }
+    card = gold_card(
+        Question(
+            question_id="q-1",
+            corpus="c",
+            question=f"Which {words}?",
+            answer="None.",
+            evidence=quotes["x"],
+            qualifiers=quotes["y"],
+            forbidden=quotes["z"],
+            kind="one sentence",
+            part="dev",
+        ),
+        width=60,
+    )
+    lines = card.split("\n")
+    assert max(map(len, lines)) <= 60 and lines[0].startswith("q-1 (one sentence) Which steel")
+    assert [line.split()[:3] for line in lines if ":" in line] == [
+        ["evidence,", "x:", "x"],
+        ["qualifiers,", "y:", "y"],
+        ["forbidden,", "z:", "z"],
+    ]
+    assert card.count("steel") == 160
