@@ -46,8 +46,8 @@ def main() -> None:
         )
         first = seconds(ask, folder=clone, environment=environment)
         second = seconds(ask, folder=clone, environment=environment)
-    print(f"\nfirst answer, from the clone on: {cloning + first:.1f} s (at most {LIMIT_S})")
-    print(f"second answer: {second:.1f} s")
+        print(f"\nfirst answer, from the clone on: {cloning + first:.1f} s (at most {LIMIT_S})")
+        print(f"second answer: {second:.1f} s", flush=True)  # deleting the clone takes a while
 
 
 if __name__ == "__main__":
