@@ -24,6 +24,7 @@ _PROSE = ("paragraph", "item", "html")
 _WORD = re.compile(r"\w")
 _BLANK_LINE = re.compile(r"(?>\r\n?|\n)[ \t]*(?>\r\n?|\n)\s*")
 _LINE_END = re.compile(r"\r\n?|\n")
+_LONGEST_TOKEN = 128  # characters: a run of spaces in cl100k_base
 
 # (Runs have a largest length, so that no text takes quadratic time.)
 # What may end a sentence inside a block: a mark, closing quotes and brackets, white space, more text.
@@ -314,9 +315,9 @@ def cut_span(tokens: TokenMap, start: int, end: int, *, max_tokens: int) -> Iter
     """
     text = tokens.text
     while start < end:
-        if (end - start <= max_tokens and text[start:end].isascii()) or tokens.count(
-            start, end
-        ) <= max_tokens:
+        fits = end - start <= max_tokens and text[start:end].isascii()
+        # (A long rest is not counted for every piece of it.)
+        if fits or (end - start <= _LONGEST_TOKEN * max_tokens and tokens.count(start, end) <= max_tokens):
             stop = end
         else:
             stop = tokens.cut(start, end, max_tokens)

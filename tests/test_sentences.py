@@ -369,3 +369,11 @@ def test_hostile_text_takes_no_quadratic_time(text: str) -> None:
     started = time.process_time()
     assert "".join(pieces(text)) == text
     assert time.process_time() - started < 2
+
+
+def test_one_giant_word_is_cut_without_counting_its_rest_for_every_piece() -> None:
+    page = Document(doc_id="blob", title="", text="x" * 200_000)
+    started = time.perf_counter()
+    spans = sentences(page, max_tokens=128)
+    assert time.perf_counter() - started < 10
+    assert "".join(page.text[span.start : span.end] for span in spans) == page.text
