@@ -109,8 +109,9 @@ def length_grid(
         axes.set_xscale("log")
         axes.set_title(name, fontsize="small")
         axes.tick_params(labelsize="small")
-    for axes in drawn[len(lengths) :]:
-        axes.remove()
+    for place in range(len(lengths), len(drawn)):
+        drawn[place].remove()
+        drawn[place - n_columns].tick_params(labelbottom=True)
     figure.supxlabel(f"length of a {label} (tokens, logarithmic)", fontsize="small")
     figure.supylabel(f"{label}s (%)", fontsize="small")
     return drawn[: len(lengths)]

@@ -39,6 +39,12 @@ def test_length_grid_draws_one_panel_a_corpus_in_percent():
         plots.length_grid({"wiki": [1], "logs": []})
 
 
+def test_length_grid_labels_the_axis_below_the_last_panel_of_each_column():
+    panels = plots.length_grid({"wiki": [10], "logs": [40], "calls": [20]}, columns=2)
+    below = [any(tick.get_visible() for tick in axes.get_xticklabels()) for axes in panels]
+    assert below == [False, True, True]
+
+
 def test_fan_in_counts_parents_by_their_children():
     axes = plots.fan_in(["p1", "p1", "p1", "p2", "p3"])
     bars = {bar.get_x() + bar.get_width() / 2: bar.get_height() for bar in axes.patches}
