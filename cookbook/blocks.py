@@ -86,7 +86,7 @@ def blocks(text: str) -> list[Block]:
         if kind:
             if line <= start:
                 continue
-            if not text[start:line].isspace():
+            if not (text[start].isspace() and text[start:line].isspace()):
                 tiles.append(Block(start, line, kind, level, title))
                 start = line
         kind, level, title = leaf_kind, leaf_level, leaf_title
@@ -115,8 +115,9 @@ def _leaves(text: str, start: int) -> Iterator[Leaf]:
             place = leaves[unfinished][0]
             end = start + max(segment.rfind("\n", 0, place), segment.rfind("\r", 0, place)) + 1
             del leaves[unfinished:]
-        for leaf in leaves:
-            yield (leaf[0] + start, *leaf[1:])
+        if start:
+            leaves = [(leaf[0] + start, *leaf[1:]) for leaf in leaves]
+        yield from leaves
         n_characters = _SEGMENT
         start = end
 

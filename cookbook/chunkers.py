@@ -14,9 +14,9 @@ from dataclasses import fields
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING
 
-from .blocks import Block, blocks
+from .blocks import blocks
 from .sections import anchors, paths
-from .sentences import cut_span, sentence_starts, splitter
+from .sentences import cut_span, sentence_starts
 from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, accelerator, grapheme_border
 from .types import Chunk, Document, Span
 
@@ -47,7 +47,8 @@ def fixed_window(
         for start, end in _windows(page.tokens, chunk_tokens, overlap):
             if not page.text[start:end].isspace():
                 chunk_id = f"{page.key}#w{position:04d}"
-                chunks.append(page.chunk(chunk_id, "fixed_window", position, start, end))
+                n_tokens = page.tokens.count(start, end)
+                chunks.append(page.chunk(chunk_id, "fixed_window", position, start, end, n_tokens))
                 position += 1
     return chunks
 
@@ -73,10 +74,10 @@ def sentence_window(
     """
     _check_limit("max_tokens", max_tokens)
     chunks: list[Chunk] = []
-    for page in _pages(docs, encoding, heading):
+    for page in _pages(docs, encoding, heading, ahead=False):
         for position, (start, end, n_tokens) in enumerate(page.sentences(max_tokens)):
             chunk_id = f"{page.key}#s{position:04d}"
-            chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens=n_tokens))
+            chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens))
     return chunks
 
 
@@ -115,14 +116,14 @@ def parent_child(
     mapping: dict[str, str] = {}
     for page in _pages(docs, encoding, heading):
         regions = page.cuts(0, len(page.text), parent_tokens)
-        for number, (parent_start, parent_end) in enumerate(regions):
+        for number, (parent_start, parent_end, parent_size) in enumerate(regions):
             parent_id = f"{page.key}#p{number:04d}"
-            parents.append(page.chunk(parent_id, "parent", number, parent_start, parent_end))
+            parents.append(page.chunk(parent_id, "parent", number, parent_start, parent_end, parent_size))
             cuts = page.cuts(parent_start, parent_end, child_tokens, overlap)
-            for position, (start, end) in enumerate(cuts):
+            for position, (start, end, n_tokens) in enumerate(cuts):
                 child_id = f"{parent_id}#c{position:03d}"
                 mapping[child_id] = parent_id
-                children.append(page.chunk(child_id, "child", position, start, end, parent_id))
+                children.append(page.chunk(child_id, "child", position, start, end, n_tokens, parent_id))
     return children, parents, mapping
 
 
@@ -149,9 +150,11 @@ def section_child(
         borders = [*page.section_starts, len(page.text)]
         for number, section_id in enumerate(page.section_ids):
             cuts = page.cuts(borders[number], borders[number + 1], child_tokens, overlap)
-            for position, (start, end) in enumerate(cuts):
+            for position, (start, end, n_tokens) in enumerate(cuts):
                 chunk_id = f"{section_id}#c{position:03d}"
-                chunks.append(page.chunk(chunk_id, "section_child", position, start, end, section_id))
+                chunks.append(
+                    page.chunk(chunk_id, "section_child", position, start, end, n_tokens, section_id)
+                )
     return chunks
 
 
@@ -161,7 +164,11 @@ def whole_page(docs: Iterable[Document], *, encoding: str = DEFAULT_ENCODING) ->
     >>> whole_page([Document(doc_id="kiln", title="", text="Heat slowly.")])[0].n_tokens
     3
     """
-    return [page.chunk(f"{page.key}#page", "page", 0, 0, len(page.text)) for page in _pages(docs, encoding)]
+    chunks: list[Chunk] = []
+    for page in _pages(docs, encoding):
+        end = len(page.text)
+        chunks.append(page.chunk(f"{page.key}#page", "page", 0, 0, end, page.tokens.count(0, end)))
+    return chunks
 
 
 # A frozen record sets its fields through object.__setattr__, which takes three times as long as the
@@ -226,18 +233,21 @@ def _snap(text: str, start: int, place: int) -> int:
     return border if border > start else place
 
 
-def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
+def _pages(
+    docs: Iterable[Document], encoding: str, heading: bool = False, *, ahead: bool = True
+) -> Iterator[_Page]:
     """The documents that are not blank, encoded in batches by a thread that works one batch ahead.
 
     The tokenizer works without the interpreter's lock. Batches, since encoding and cutting one document
     in turn would drive each other out of the processor's cache, and the thread would wait for the lock
-    after every document. The accelerator is too fast for a thread to pay.
+    after every document. The accelerator is too fast for a thread to pay; without ``ahead``, a page is
+    encoded when its token ends are needed.
     """
 
     def encode(batch: list[Document]) -> list[TokenMap]:
         return [TokenMap(document.text, encoding=encoding).build() for document in batch]
 
-    if accelerator(encoding) is not None:
+    if not ahead or accelerator(encoding) is not None:
         for batch in _batches(docs):
             yield from (_Page(page, TokenMap(page.text, encoding=encoding), heading) for page in batch)
         return
@@ -245,9 +255,9 @@ def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> It
         batch = []
         token_maps: list[TokenMap] = []
         for coming in _batches(docs):
-            ahead = pool.submit(encode, coming)
+            future = pool.submit(encode, coming)
             yield from map(_Page, batch, token_maps, repeat(heading))
-            batch, token_maps = coming, ahead.result()
+            batch, token_maps = coming, future.result()
         yield from map(_Page, batch, token_maps, repeat(heading))
 
 
@@ -274,25 +284,17 @@ class _Page:
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
-        self._splitter = splitter(document.text)
-        self.starts: list[int] = []  # of the blocks; their records would take more room than the text
-        self.kinds: list[str] = []
-        self.section_tiles: list[int] = []  # the first block of every section
-        self.section_borders: list[int] = []
-        self.block_borders: list[int] = []
-        heads: list[Block] = []
-        follows_lead = True  # the start of the text is no border either
-        for number, tile in enumerate(blocks(document.text)):
-            start, _, kind, _, _ = tile
-            self.starts.append(start)
-            self.kinds.append(kind)
-            is_heading = kind == "heading"
-            if is_heading or number == 0:
-                self.section_tiles.append(number)
-                heads.append(tile)
-            if not follows_lead:
-                (self.section_borders if is_heading else self.block_borders).append(start)
-            follows_lead = kind in _LEADS
+        tiles = blocks(document.text)
+        # (Lists of plain values: the blocks' records would take more room than the text.)
+        self.starts = [tile[0] for tile in tiles]
+        self.kinds = [tile[2] for tile in tiles]
+        # The first block of every section, and its record.
+        self.section_tiles = [n for n, kind in enumerate(self.kinds) if kind == "heading" or n == 0]
+        heads = [tiles[number] for number in self.section_tiles]
+        # What a block announces is not parted from it, and the start of the text is no border either.
+        free = [n for n in range(1, len(tiles)) if self.kinds[n - 1] not in _LEADS]
+        self.section_borders = [self.starts[n] for n in free if self.kinds[n] == "heading"]
+        self.block_borders = [self.starts[n] for n in free if self.kinds[n] != "heading"]
         self.section_starts = [self.starts[number] for number in self.section_tiles]
         self.section_ids = [f"{self.key}#h{number:03d}" for number in range(len(self.section_tiles))]
         self.heading_ids = anchors(head.title for head in heads if head.kind == "heading")
@@ -304,6 +306,7 @@ class _Page:
         if self.kinds[0] != "heading":
             self.heading_ids.insert(0, "")  # the preamble
         self._sentence_borders: dict[int, list[int]] = {}
+        self._look_at_tile(0)
 
     def chunk(
         self,
@@ -312,12 +315,13 @@ class _Page:
         position: int,
         start: int,
         end: int,
+        n_tokens: int,
         parent_id: str | None = None,
-        n_tokens: int | None = None,
     ) -> Chunk:
         """The record of one slice."""
-        tile = bisect_right(self.starts, start) - 1
-        section = bisect_right(self.section_tiles, tile) - 1
+        if start not in self._tile:
+            self._look_at_tile(start)
+        section = self._section
         span = _new(Span)
         _set_span_doc_id(span, self.doc_id)
         _set_start(span, start)
@@ -332,10 +336,21 @@ class _Page:
         _set_parent_id(chunk, parent_id)
         _set_section_id(chunk, self.section_ids[section])
         _set_heading_id(chunk, self.heading_ids[section])
-        _set_para_index(chunk, tile - self.section_tiles[section])
-        _set_n_tokens(chunk, self.tokens.count(start, end) if n_tokens is None else n_tokens)
+        _set_para_index(chunk, self._para_index)
+        _set_n_tokens(chunk, n_tokens)
         _set_heading(chunk, self.headings[section])
         return chunk
+
+    def _look_at_tile(self, start: int) -> None:
+        """Remember the block and section that hold the place: the next chunk often starts there too."""
+        number = bisect_right(self.starts, start) - 1
+        self._tile = range(self.starts[number], self._end(number))
+        self._section = bisect_right(self.section_tiles, number) - 1
+        self._para_index = number - self.section_tiles[self._section]
+
+    def _end(self, number: int) -> int:
+        """Where a block ends."""
+        return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
 
     def sentences(self, max_tokens: int) -> Iterator[tuple[int, int, int]]:
         """Start, end and tokens of the page's sentences in order, longer ones in pieces."""
@@ -349,14 +364,11 @@ class _Page:
                 for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
                     yield *piece, tokens.count(*piece)
 
-    def _split(self, number: int) -> list[tuple[int, int]]:
-        """The sentences of one block."""
-        start, after = self.starts[number], number + 1
-        end = self.starts[after] if after < len(self.starts) else len(self.text)
-        return self._splitter(Block(start, end, self.kinds[number]))
+    def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int, int]]:
+        """Spans under the limit, with their tokens, that cover ``[start, end)``.
 
-    def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
-        """Spans under the limit that cover ``[start, end)`` and start up to ``overlap`` tokens early."""
+        All but the first start up to ``overlap`` tokens early.
+        """
         tokens, text = self.tokens, self.text
         quarter = min(limit, 2 * (limit - overlap)) // 4
         content_end = end
@@ -369,7 +381,7 @@ class _Page:
                 start = done
                 reach = tokens.cut(start, end, limit)
             if reach >= content_end:
-                yield start, reach
+                yield start, reach, tokens.count(start, reach)
                 return
             first, last = tokens.index(start), tokens.index(content_end)
             low = max(done + 1, tokens.offset(first + quarter + 1))
@@ -383,10 +395,12 @@ class _Page:
                     stop = self._border(low, high, middle) or middle
             if not text[stop].isascii():
                 stop = _snap(text, start, stop)
-            if stop <= done or tokens.count(start, stop) > limit:
+            n_tokens = tokens.count(start, stop)
+            if stop <= done or n_tokens > limit:
                 stop = reach
+                n_tokens = tokens.count(start, stop)
             if not text[start:stop].isspace():
-                yield start, stop
+                yield start, stop, n_tokens
             start = self._overlap_start(max(start + 1, done), stop, overlap) if overlap else stop
             done = stop
 
@@ -411,7 +425,9 @@ class _Page:
         for number in range(first, last + 1):
             inside = self._sentence_borders.get(number)
             if inside is None:
-                inside = self._sentence_borders[number] = [start for start, _ in self._split(number)[1:]]
+                start = self.starts[number]
+                starts = sentence_starts(self.text[start : self._end(number)], (0,), (self.kinds[number],))
+                inside = self._sentence_borders[number] = [start + border for border in starts[1:]]
             borders = borders + inside if borders else inside
         return borders
 
