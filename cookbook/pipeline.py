@@ -10,7 +10,7 @@ from . import chunkers, expanders, prompts, rankers
 from .passages import N_PAGES, page_of
 from .tokens import DEFAULT_ENCODING
 from .tracing import StageSpan, stage
-from .types import Chunk, Document, Hit, Strategy, Trace
+from .types import Chunk, Document, Hit, Passage, Strategy, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,54 +157,53 @@ def ask(
     )
 
 
+def _strategy(
+    name: str, chunker: Callable[..., Any], expander: Callable[..., list[Passage]], *, unit: str, top_k: int
+) -> Strategy:
+    return Strategy(
+        name=name,
+        chunker=partial(chunker, heading=True),
+        retrieval="hybrid",
+        order="rerank_expand",
+        expander=expander,
+        unit=unit,
+        fetch=100,
+        top_k=top_k,
+        budget=4000,
+    )
+
+
+#: One strategy for each way of expanding; they search, rank and pack alike.
 STRATEGIES: Mapping[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
-        Strategy(
-            name="window",
-            chunker=partial(chunkers.sentence_window, heading=True),
-            retrieval="hybrid",
-            order="rerank_expand",
-            expander=lambda hits, source: expanders.window(hits, documents=source.documents),
+        _strategy(
+            "window",
+            chunkers.sentence_window,
+            lambda hits, source: expanders.window(hits, documents=source.documents),
             unit="chunk_id",
-            fetch=100,
             top_k=16,
-            budget=4000,
         ),
-        Strategy(
-            name="parent",
-            chunker=partial(chunkers.parent_child, heading=True),
-            retrieval="hybrid",
-            order="rerank_expand",
-            expander=lambda hits, source: expanders.parents(
-                hits, documents=source.documents, parents=source.parents
-            ),
+        _strategy(
+            "parent",
+            chunkers.parent_child,
+            lambda hits, source: expanders.parents(hits, documents=source.documents, parents=source.parents),
             unit="parent_id",
-            fetch=100,
             top_k=8,
-            budget=4000,
         ),
-        Strategy(
-            name="section",
-            chunker=partial(chunkers.section_child, heading=True),
-            retrieval="hybrid",
-            order="rerank_expand",
-            expander=lambda hits, source: expanders.sections(hits, documents=source.documents),
+        _strategy(
+            "section",
+            chunkers.section_child,
+            lambda hits, source: expanders.sections(hits, documents=source.documents),
             unit="section_id",
-            fetch=100,
             top_k=12,
-            budget=4000,
         ),
-        Strategy(
-            name="page",
-            chunker=partial(chunkers.section_child, heading=True),
-            retrieval="hybrid",
-            order="rerank_expand",
-            expander=lambda hits, source: expanders.whole_page(hits, documents=source.documents),
+        _strategy(
+            "page",
+            chunkers.section_child,
+            lambda hits, source: expanders.whole_page(hits, documents=source.documents),
             unit="section_id",
-            fetch=100,
-            top_k=12,
-            budget=4000,
+            top_k=16,
         ),
     )
 }
