@@ -379,7 +379,9 @@ def read(
         if len(best) == max_sentences:
             break
     support = supports(question, [found[i] for i in best])
-    if not best or (support.max() + knows(question, [source.text for source in slices])) / 2 < threshold:
+    # Sentences, headings and lead-ins, whose tokens are known already, in place of the slices.
+    said = dict.fromkeys(text for c in found for text in (c.text, *c.headings, *c.lead) if text.strip())
+    if not best or (support.max() + knows(question, list(said))) / 2 < threshold:
         return []
     return [
         Reading(_quote(found[i], slices), found[i].slice_index, float(scores[i]), float(value))
