@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
-from itertools import pairwise, repeat
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise, repeat
+from typing import TYPE_CHECKING, Any
 
 from .blocks import blocks
 from .sections import anchors, paths
@@ -74,10 +73,13 @@ def sentence_window(
     """
     _check_limit("max_tokens", max_tokens)
     chunks: list[Chunk] = []
-    for page in _pages(docs, encoding, heading, ahead=False):
-        for position, (start, end, n_tokens) in enumerate(page.sentences(max_tokens)):
-            chunk_id = f"{page.key}#s{position:04d}"
-            chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens))
+    for batch in _page_batches(docs, encoding, heading, ahead=False):
+        borders = [[*sentence_starts(page.text, page.starts, page.kinds), len(page.text)] for page in batch]
+        counts = [page.tokens.counts(places) for page, places in zip(batch, borders, strict=True)]
+        for page, places, sizes in zip(batch, borders, counts, strict=True):
+            for position, (start, end, n_tokens) in enumerate(page.capped(places, sizes, max_tokens)):
+                chunk_id = f"{page.key}#s{position:04d}"
+                chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens))
     return chunks
 
 
@@ -171,25 +173,14 @@ def whole_page(docs: Iterable[Document], *, encoding: str = DEFAULT_ENCODING) ->
     return chunks
 
 
-# A frozen record sets its fields through object.__setattr__, which takes three times as long as the
-# setters of its slots: half of the time of sentence_window. (A loop over the setters takes half as long
-# again as their calls one by one.)
-_new = object.__new__
-_set_span_doc_id, _set_start, _set_end = (getattr(Span, field.name).__set__ for field in fields(Span))
-(
-    _set_chunk_id,
-    _set_doc_id,
-    _set_span,
-    _set_text,
-    _set_kind,
-    _set_position,
-    _set_parent_id,
-    _set_section_id,
-    _set_heading_id,
-    _set_para_index,
-    _set_n_tokens,
-    _set_heading,
-) = (getattr(Chunk, field.name).__set__ for field in fields(Chunk))
+# A frozen record sets its fields through object.__setattr__, which takes half of the time of
+# sentence_window. So a record is filled as an object of an open class with the same slots, and then closed.
+class _OpenSpan:
+    __slots__ = Span.__slots__
+
+
+class _OpenChunk:
+    __slots__ = Chunk.__slots__
 
 
 def _check_limit(name: str, limit: int, overlap: int = 0) -> None:
@@ -233,32 +224,41 @@ def _snap(text: str, start: int, place: int) -> int:
     return border if border > start else place
 
 
-def _pages(
-    docs: Iterable[Document], encoding: str, heading: bool = False, *, ahead: bool = True
-) -> Iterator[_Page]:
-    """The documents that are not blank, encoded in batches by a thread that works one batch ahead.
+def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
+    """The documents that are not blank, encoded."""
+    return chain.from_iterable(_page_batches(docs, encoding, heading))
 
-    The tokenizer works without the interpreter's lock. Batches, since encoding and cutting one document
-    in turn would drive each other out of the processor's cache, and the thread would wait for the lock
-    after every document. The accelerator is too fast for a thread to pay; without ``ahead``, a page is
-    encoded when its token ends are needed.
+
+def _page_batches(
+    docs: Iterable[Document], encoding: str, heading: bool, *, ahead: bool = True
+) -> Iterator[list[_Page]]:
+    """The documents that are not blank, in batches, encoded by a thread that works one batch ahead.
+
+    In batches, since to encode, parse and cut one document after the other would drive each of the three
+    out of the processor's cache (which takes a tenth longer), and the thread would wait for the
+    interpreter's lock after every document. The tokenizer works without that lock, but the accelerator
+    does not. Without ``ahead``, a page is encoded when its token ends are needed.
     """
 
     def encode(batch: list[Document]) -> list[TokenMap]:
-        return [TokenMap(document.text, encoding=encoding).build() for document in batch]
+        token_maps = [TokenMap(document.text, encoding=encoding) for document in batch]
+        return [token_map.build() for token_map in token_maps] if ahead else token_maps
+
+    def pages(batch: list[Document], token_maps: list[TokenMap]) -> list[_Page]:
+        return list(map(_Page, batch, token_maps, repeat(heading)))
 
     if not ahead or accelerator(encoding) is not None:
         for batch in _batches(docs):
-            yield from (_Page(page, TokenMap(page.text, encoding=encoding), heading) for page in batch)
+            yield pages(batch, encode(batch))
         return
     with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
         batch = []
         token_maps: list[TokenMap] = []
         for coming in _batches(docs):
             future = pool.submit(encode, coming)
-            yield from map(_Page, batch, token_maps, repeat(heading))
+            yield pages(batch, token_maps)
             batch, token_maps = coming, future.result()
-        yield from map(_Page, batch, token_maps, repeat(heading))
+        yield pages(batch, token_maps)
 
 
 def _batches(docs: Iterable[Document]) -> Iterator[list[Document]]:
@@ -322,24 +322,27 @@ class _Page:
         if start not in self._tile:
             self._look_at_tile(start)
         section = self._section
-        span = _new(Span)
-        _set_span_doc_id(span, self.doc_id)
-        _set_start(span, start)
-        _set_end(span, end)
-        chunk = _new(Chunk)
-        _set_chunk_id(chunk, chunk_id)
-        _set_doc_id(chunk, self.doc_id)
-        _set_span(chunk, span)
-        _set_text(chunk, self.text[start:end])
-        _set_kind(chunk, kind)
-        _set_position(chunk, position)
-        _set_parent_id(chunk, parent_id)
-        _set_section_id(chunk, self.section_ids[section])
-        _set_heading_id(chunk, self.heading_ids[section])
-        _set_para_index(chunk, self._para_index)
-        _set_n_tokens(chunk, n_tokens)
-        _set_heading(chunk, self.headings[section])
-        return chunk
+        span: Any = _OpenSpan()
+        span.doc_id = self.doc_id
+        span.start = start
+        span.end = end
+        span.__class__ = Span
+        chunk: Any = _OpenChunk()
+        chunk.chunk_id = chunk_id
+        chunk.doc_id = self.doc_id
+        chunk.span = span
+        chunk.text = self.text[start:end]
+        chunk.kind = kind
+        chunk.position = position
+        chunk.parent_id = parent_id
+        chunk.section_id = self.section_ids[section]
+        chunk.heading_id = self.heading_ids[section]
+        chunk.para_index = self._para_index
+        chunk.n_tokens = n_tokens
+        chunk.heading = self.headings[section]
+        chunk.__class__ = Chunk
+        closed: Chunk = chunk
+        return closed
 
     def _look_at_tile(self, start: int) -> None:
         """Remember the block and section that hold the place: the next chunk often starts there too."""
@@ -352,17 +355,16 @@ class _Page:
         """Where a block ends."""
         return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
 
-    def sentences(self, max_tokens: int) -> Iterator[tuple[int, int, int]]:
-        """Start, end and tokens of the page's sentences in order, longer ones in pieces."""
-        tokens = self.tokens
-        borders = sentence_starts(self.text, self.starts, self.kinds)
-        borders.append(len(self.text))
-        for (start, end), n_tokens in zip(pairwise(borders), tokens.counts(borders), strict=True):
+    def capped(
+        self, borders: list[int], counts: list[int], max_tokens: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Start, end and tokens of the slices between the borders, larger ones in pieces."""
+        for (start, end), n_tokens in zip(pairwise(borders), counts, strict=True):
             if n_tokens <= max_tokens:
                 yield start, end, n_tokens
             else:
-                for piece in cut_span(tokens, start, end, max_tokens=max_tokens):
-                    yield *piece, tokens.count(*piece)
+                for piece in cut_span(self.tokens, start, end, max_tokens=max_tokens):
+                    yield *piece, self.tokens.count(*piece)
 
     def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int, int]]:
         """Spans under the limit, with their tokens, that cover ``[start, end)``.
@@ -435,6 +437,12 @@ class _Page:
         """The place behind the mark that is nearest before the target, else after it; 0 if none."""
         return self.text.rfind(mark, low - 1, target) + 1 or self.text.find(mark, target, high) + 1
 
+    def _overlap_places(self, low: int, stop: int) -> Iterator[list[int]]:
+        """Where an overlap may begin: the blocks, then, if that is not enough, the sentences."""
+        yield self.starts
+        if _MAY_END.search(self.text, max(0, low - 6), stop):  # to cut a paragraph into sentences costs more
+            yield self._sentences_in(low, stop)
+
     def _overlap_start(self, low: int, stop: int, overlap: int) -> int:
         """The earliest border, of the strongest kind, with at most ``overlap`` tokens up to ``stop``."""
         tokens, text = self.tokens, self.text
@@ -442,10 +450,7 @@ class _Page:
         low = max(low, section, tokens.offset(tokens.index(stop) - overlap))
         if low >= stop:
             return stop
-        kinds = [self.starts]
-        if _MAY_END.search(text, max(0, low - 6), stop):  # to cut a paragraph into sentences costs more
-            kinds.append(self._sentences_in(low, stop))
-        for places in kinds:
+        for places in self._overlap_places(low, stop):
             for place in places[bisect_left(places, low) : bisect_left(places, stop)]:
                 if tokens.count(place, stop) <= overlap:
                     return place
