@@ -275,7 +275,7 @@ def _promises(rates: dict[str, float], window: float, nested: float) -> None:
     for what, group in (("both sizes", both), ("one size", one)):
         if group:
             name = max(group, key=lambda rival: group[rival])
-            goal = "at least 2" if group is both else "of interest only"
+            goal = "at least 2" if group is both else "which cuts children or parents only"
             print(
                 f"  parent_child / fastest peer that prefers borders and counts, {what}: "
                 f"{nested / group[name]:.1f} ({name}; {goal})"
