@@ -38,10 +38,8 @@ def test_places_carry_the_numbers_of_the_answer(folder, capsys):
 
 @pytest.mark.parametrize("strategy", ["window", "parent", "page"])
 def test_ask_takes_a_strategy(folder, capsys, strategy):
-    assert (
-        main(["ask", "For how many firing hours are the elements covered?", "--folder", str(folder), "--strategy", strategy])
-        == 0
-    )
+    question = "For how many firing hours are the elements covered?"
+    assert main(["ask", question, "--folder", str(folder), "--strategy", strategy]) == 0
     assert "1,500 firing hours" in capsys.readouterr().out
 
 
