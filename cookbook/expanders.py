@@ -32,7 +32,7 @@ from .passages import (
     subtract,
     table_head,
 )
-from .rankers import best_first, group
+from .rankers import best_first, check_at_least, group
 from .sections import section_at
 from .tokens import DEFAULT_ENCODING, MIN_LIMIT, count
 from .types import Chunk, Document, Hit, Passage, Section, Span
@@ -149,8 +149,8 @@ def window(
         max_sentence_tokens: cut longer sentences, as ``sentence_window`` does; None for no limit.
         merge: make windows that overlap or touch one passage; otherwise one passage a hit.
     """
-    _at_least(0, before=before, after=after, before_tokens=before_tokens, after_tokens=after_tokens)
-    _at_least(MIN_LIMIT, max_sentence_tokens=max_sentence_tokens)
+    check_at_least(0, before=before, after=after, before_tokens=before_tokens, after_tokens=after_tokens)
+    check_at_least(MIN_LIMIT, max_sentence_tokens=max_sentence_tokens)
 
     def n_tokens(page: Page, start: int, end: int) -> int:
         return count(page.document.text[start:end], encoding=encoding)
@@ -196,7 +196,7 @@ def centred(
 
     A hit whose own sentences exceed the limit stays as it is when it fits, else it is cut.
     """
-    _at_least(MIN_LIMIT, max_tokens=max_tokens, max_sentence_tokens=max_sentence_tokens)
+    check_at_least(MIN_LIMIT, max_tokens=max_tokens, max_sentence_tokens=max_sentence_tokens)
 
     def widen(hit: Hit, page: Page) -> Span:
         def fits(start: int, end: int) -> bool:
@@ -235,7 +235,7 @@ def parents(
         top_k: how many parents to return, counted after children of one parent became one;
             :func:`cookbook.rankers.widen` searches until there are as many.
     """
-    _at_least(1, top_k=top_k)
+    check_at_least(1, top_k=top_k)
     found = list(_pages(hits, documents, encoding))
     page_of_hit = {hit.chunk_id: page for hit, page in found}
     passages: list[Passage] = []
@@ -297,7 +297,7 @@ def sections(
             since limits of a figure often stand there. It is a passage of its own where the limit leaves
             no room for it.
     """
-    _at_least(MIN_LIMIT, max_tokens=max_tokens)
+    check_at_least(MIN_LIMIT, max_tokens=max_tokens)
     found = list(_pages(hits, documents, encoding))
     numbered = {
         section_at(page.sections, _trimmed(hit).start).section_id
@@ -458,7 +458,7 @@ def whole_page(
         before: as for :func:`window`.
         after: as for :func:`window`.
     """
-    _at_least(0, threshold=threshold)
+    check_at_least(0, threshold=threshold)
     found = list(_pages(hits, documents, encoding))
     small: dict[Page, list[Hit]] = {}
     with_headings: list[Hit] = []
@@ -480,9 +480,3 @@ def whole_page(
     return sorted(
         passages, key=lambda passage: (passage.expansion == "spill", order[passage.hits[0].chunk_id])
     )
-
-
-def _at_least(least: int, **parameters: int | None) -> None:
-    for name, value in parameters.items():
-        if value is not None and value < least:
-            raise ValueError(f"{name}={value} must be at least {least}")

@@ -86,7 +86,7 @@ def rerank(hits: Sequence[Hit], *, question: str, client: Reranker, top_k: int |
     Raises:
         BadReplyError: the client gave another number of scores than texts, or a score that is no number.
     """
-    _check_at_least(1, top_k=top_k)
+    check_at_least(1, top_k=top_k)
     scored = zip(_scores([hit.search_text for hit in hits], question, client), hits, strict=True)
     ordered = sorted(scored, key=lambda pair: (-round(pair[0], 6), pair[1].chunk_id))
     return [
@@ -105,7 +105,7 @@ def rerank_passages(
     Raises:
         BadReplyError: the client gave another number of scores than texts, or a score that is no number.
     """
-    _check_at_least(1, top_k=top_k)
+    check_at_least(1, top_k=top_k)
     scored = zip(_scores([passage.text for passage in passages], question, client), passages, strict=True)
     ordered = sorted(
         scored, key=lambda pair: (-round(pair[0], 6), pair[1].doc_id, [span.start for span in pair[1].spans])
@@ -178,7 +178,7 @@ def first_units(hits: Iterable[Hit], *, top_k: int, key: str = "parent_id") -> l
     >>> [h.chunk_id for h in first_units(hits, top_k=1)]
     ['a', 'c']
     """
-    _check_at_least(1, top_k=top_k)
+    check_at_least(1, top_k=top_k)
     return best_first(hit for members in group(hits, key=key)[:top_k] for hit in members)
 
 
@@ -196,7 +196,7 @@ def widen(
         search: how many hits -> the best hits; ``lambda n: store.search(vector, top_k=n, where=where)``.
         fetch: hits of the first round, ``3 * top_k`` by default; each round doubles it.
     """
-    _check_at_least(1, top_k=top_k, fetch=fetch)
+    check_at_least(1, top_k=top_k, fetch=fetch)
     n_wanted = fetch or 3 * top_k
     n_known = 0
     while True:
@@ -209,7 +209,8 @@ def widen(
         n_wanted *= 2
 
 
-def _check_at_least(least: int, **parameters: int | None) -> None:
+def check_at_least(least: int, **parameters: int | None) -> None:
+    """Refuse parameters below the least value they may have; None means not given."""
     for name, value in parameters.items():
         if value is not None and value < least:
             raise ValueError(f"{name}={value} must be at least {least}")
