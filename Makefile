@@ -3,6 +3,7 @@
 # make lint   ruff and mypy
 # make lab    the notebooks in JupyterLab
 # make ask Q="How do I ...?"   one answer from a corpus (CORPUS=pandas unless told)
+# make claims the verdicts on the sources' claims, as the notebooks stored them
 # make notebooks   refresh the stored outputs in place; make bench   the speed comparison
 #
 # Each builds .venv first when it is missing. Another interpreter: make run PYTHON=/path/to/python3.12
@@ -16,7 +17,7 @@ export COOKBOOK_QUESTION := $(value Q)
 export UV_SYSTEM_CERTS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint lab ask notebooks bench lock clean
+.PHONY: run test lint lab ask claims notebooks bench lock clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.full
@@ -36,6 +37,9 @@ lab: $(VENV)/.full
 ask: $(VENV)/.ask
 	@test -n "$$COOKBOOK_QUESTION" || { echo 'Give a question: make ask Q="How do I ...?"' >&2; exit 2; }
 	@$(PY) -m cookbook ask "$$COOKBOOK_QUESTION" --corpus "$(CORPUS)"
+
+claims: $(VENV)/.full
+	@$(PY) -m cookbook claims
 
 notebooks: $(VENV)/.full
 	$(PY) -c "from cookbook.runner import run; raise SystemExit(run(in_place=True))"

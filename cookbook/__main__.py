@@ -84,6 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
     return runner.run(only=arguments.only)
 
 
+def claims(_: argparse.Namespace) -> int:
+    """The verdicts on the sources' claims, as the notebooks stored them."""
+    from . import verdicts
+
+    print(verdicts.markdown(verdicts.collect()))
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
     from .pipeline import STRATEGIES
@@ -105,6 +113,8 @@ def parser() -> argparse.ArgumentParser:
         "--only", nargs="*", default=[], metavar="NAME", help="notebooks by the start of their name"
     )
     two.set_defaults(call=run)
+    three = commands.add_parser("claims", help="what the notebooks found of the sources' claims")
+    three.set_defaults(call=claims)
     return top
 
 

@@ -1,4 +1,4 @@
-"""Documents -> an indexed store; a question -> a Trace with every intermediate result."""
+"""Documents -> an indexed store; a question -> a Trace of every stage; a strategy and Questions -> a table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from . import chunkers, expanders, prompts, rankers
 from .passages import N_PAGES, page_of
 from .tokens import DEFAULT_ENCODING
 from .tracing import StageSpan, stage
-from .types import Chunk, Document, Hit, Passage, Strategy, Trace
+from .types import Chunk, Document, Hit, Passage, Question, Strategy, Trace
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from .providers import LLMClient
 
@@ -155,6 +156,71 @@ def ask(
         answer=answer,
         seconds={span.name: span.seconds for span in spans},
     )
+
+
+def run(
+    strategy: Strategy,
+    questions: Iterable[Question],
+    *,
+    client: LLMClient,
+    docs: Iterable[Document] | None = None,
+    store: Index | None = None,
+    read: bool = False,
+) -> pd.DataFrame:
+    """Ask every question under a strategy: a tidy table, one row a question, in the order given.
+
+    Strategies that are compared share a client: with ``LLMClient(cache=...)`` each distinct text is embedded
+    once, whatever number of strategies cut it out.
+
+    Args:
+        docs: the pages to index, in memory; without them and without a store each question's corpus is
+            loaded by its name.
+        store: a store that the strategy's chunks are in already; nothing is indexed.
+        read: let the model answer too (``cited``, ``refused``).
+
+    Returns:
+        Columns ``strategy``, ``corpus``, those of :func:`cookbook.eval.score`, and: ``failure``
+        (:func:`cookbook.eval.failure`), ``n_passages`` that reached the prompt, ``n_dropped``, ``demand``
+        (tokens of the prompt with nothing dropped), ``gained``, ``held`` and ``off``
+        (:func:`cookbook.eval.expansion_use`), ``trace`` (the :class:`Trace` itself).
+
+    Raises:
+        ValueError: both ``docs`` and ``store`` are given, or questions of several corpora with either.
+    """
+    import pandas as pd
+
+    from . import corpora
+    from . import eval as evaluation
+    from .stores import QdrantBackend
+
+    asked = list(questions)
+    names = list(dict.fromkeys(question.corpus for question in asked))
+    if docs is not None and store is not None:
+        raise ValueError("docs and store are both given: a store holds its documents")
+    if (docs is not None or store is not None) and len(names) > 1:
+        raise ValueError(f"questions are of several corpora, {names}: run them one corpus at a time")
+    rows: dict[int, dict[str, Any]] = {}
+    for name in names:
+        source = store
+        if source is None:
+            source = QdrantBackend(name or "corpus")
+            pages = corpora.load_corpus(name) if docs is None else docs
+            index(pages, store=source, client=client, chunker=strategy.chunker)
+        for place, question in enumerate(asked):
+            if question.corpus == name:
+                trace = ask(question.question, store=source, client=client, strategy=strategy, read=read)
+                rows[place] = {
+                    "strategy": strategy.name,
+                    "corpus": name,
+                    **evaluation.score(question, trace),
+                    "failure": evaluation.failure(question, trace),
+                    "n_passages": len(trace.prompt.passages),
+                    "n_dropped": len(trace.prompt.dropped),
+                    "demand": trace.prompt.demand,
+                    **evaluation.expansion_use(question, trace),
+                    "trace": trace,
+                }
+    return pd.DataFrame([rows[place] for place in range(len(asked))])
 
 
 def _strategy(

@@ -58,7 +58,7 @@ def pack(
     A passage that does not fit is dropped, and a later, smaller one may still be kept. Only the first is
     never dropped for its size alone: it is cut at sentence borders around its best hit, and then
     ``prompt.cut`` is True and ``prompt.dropped`` holds it as it came. So each passage given is either in
-    ``passages`` or in ``dropped``.
+    ``passages`` or in ``dropped``. ``prompt.demand`` is what all of them would have taken.
 
     Args:
         budget: the largest ``n_tokens``: system text, history, question, passages and the chat format.
@@ -97,9 +97,11 @@ def pack(
             f"budget={budget} less margin={margin} leaves {limit}; raise the budget or shorten these parts"
         )
     kept: dict[int, Passage] = {}
+    demand = n_tokens
     for place, passage in enumerate(passages):
         # Entries end with a line end and start with "[": a token ends there, so their counts add up.
         n_entry = count(_entry(len(kept) + 1, passage), encoding=encoding)
+        demand += n_entry
         if n_tokens + n_entry > limit:
             shorter = _shorter(passage, limit - n_tokens, encoding) if place == 0 else None
             if shorter is None:
@@ -118,6 +120,7 @@ def pack(
         dropped=tuple(passage for place, passage in enumerate(passages) if kept.get(place) is not passage),
         n_tokens=n_tokens,
         budget=budget,
+        demand=demand,
         cut=0 in kept and kept[0] is not passages[0],
     )
 

@@ -205,7 +205,8 @@ class Passage:
 class Prompt:
     """Messages that fit the budget, and what did not.
 
-    ``n_tokens`` counts all of it: system text, history, question, passages and separators.
+    ``n_tokens`` counts all of it: system text, history, question, passages and separators; ``demand`` is
+    the same with every passage that was asked for, whole: what the budget met.
     ``cut`` tells whether the first passage had to be shortened at a sentence border.
     """
 
@@ -215,6 +216,7 @@ class Prompt:
     dropped: tuple[Passage, ...]
     n_tokens: int
     budget: int
+    demand: int
     cut: bool = False
 
 

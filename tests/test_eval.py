@@ -72,7 +72,7 @@ def trace(spans, *, answer=None):
         )
         for s, h in zip(spans, hits, strict=True)
     )
-    prompt = Prompt(question="?", messages=(), passages=passages, dropped=(), n_tokens=9, budget=99)
+    prompt = Prompt(question="?", messages=(), passages=passages, dropped=(), n_tokens=9, budget=99, demand=9)
     return Trace(
         question="?", hits=hits, ranked=hits, passages=passages, prompt=prompt, answer=answer, seconds={}
     )

@@ -174,3 +174,71 @@ def test_vectors_reach_the_store_row_by_row(client, store):
     for chunk in store:
         (hit,) = store.search(np.asarray(client.embed([chunk.text])[0]), top_k=1)
         assert hit.chunk_id == chunk.chunk_id
+
+
+def gold(question_id, doc_id, question, *quotes):
+    spans = []
+    for quote in quotes:
+        start = PAGES[doc_id].index(quote)
+        spans.append(Quote(doc_id=doc_id, start=start, end=start + len(quote), quote=quote))
+    return Question(
+        question_id=question_id,
+        corpus="shop",
+        question=question,
+        answer="",
+        evidence=tuple(spans),
+        kind="one sentence" if spans else "unanswerable",
+        part="dev",
+    )
+
+
+QUESTIONS = [
+    gold("q2", "kiln", "How long are elements covered?", "Elements are covered for 1,500 firing hours."),
+    gold("q1", "loans", "What does a loan Heron cost a day?", "After that a Heron is 18 euros a day."),
+    gold("q3", "visitors", "Who painted the Mona Lisa?"),
+]
+
+
+def test_run_gives_a_row_a_question_that_the_traces_bear_out(client):
+    frame = pipeline.run(pipeline.STRATEGIES["section"], QUESTIONS, client=client, docs=DOCS, read=True)
+    assert list(frame.question_id) == ["q2", "q1", "q3"] and set(frame.corpus) == {"shop"}
+    for question, row in zip(QUESTIONS, frame.to_dict("records"), strict=True):
+        assert row["trace"].question == question.question
+        for name, value in score(question, row["trace"]).items():
+            assert row[name] == value or (value is None and row[name] != row[name]) or row[name] is value
+        assert row["demand"] == row["n_tokens"] and row["n_dropped"] == 0
+    assert list(frame.complete[:2]) == [True, True]
+
+
+def test_run_counts_what_the_budget_lost(client):
+    tight = dataclasses.replace(pipeline.STRATEGIES["section"], budget=170)
+    frame = pipeline.run(tight, QUESTIONS, client=client, docs=DOCS)
+    assert (frame.demand > tight.budget).any() and (frame.n_tokens <= tight.budget).all()
+    assert ((frame.n_dropped > 0) == (frame.demand > tight.budget)).all()
+
+
+def test_strategies_that_share_a_cache_embed_each_text_once(tmp_path, monkeypatch):
+    from cookbook import local
+
+    embedded = []
+    whole = local.embed
+
+    def watched(texts):
+        embedded.extend(texts)
+        return whole(texts)
+
+    monkeypatch.setattr(local, "embed", watched)
+    for _ in range(2):  # the second time in what another process would find
+        with LLMClient("local", cache=tmp_path / "vectors.sqlite") as cached:
+            for name in ("section", "page", "window"):
+                pipeline.run(pipeline.STRATEGIES[name], QUESTIONS, client=cached, docs=DOCS)
+    assert embedded and len(embedded) == len(set(embedded))
+
+
+def test_run_refuses_what_it_could_not_tell_apart(client, store):
+    section = pipeline.STRATEGIES["section"]
+    with pytest.raises(ValueError, match="docs and store are both given"):
+        pipeline.run(section, QUESTIONS, client=client, docs=DOCS, store=store)
+    other = [*QUESTIONS, dataclasses.replace(QUESTIONS[0], corpus="wiki")]
+    with pytest.raises(ValueError, match="several corpora"):
+        pipeline.run(section, other, client=client, docs=DOCS)

@@ -167,6 +167,9 @@ def test_the_budget_always_holds(
     if prompt.cut:
         assert prompt.dropped[0] is given_passages[0]
     assert pack(question, given_passages, budget=budget, margin=margin, system=system) == prompt
+    # What was wanted does not depend on the budget: it is the prompt that nothing was dropped from.
+    roomy = pack(question, given_passages, budget=10**6, system=system)
+    assert not roomy.dropped and prompt.demand == roomy.demand == roomy.n_tokens
 
 
 def test_the_budget_holds_for_an_encoding_that_joins_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
