@@ -1,14 +1,21 @@
-"""A corpus -> distributions of its lengths in tokens, and whether windows of sentences are bounded there."""
+"""A corpus -> lengths in tokens, sizes of units and prompts with their bounds and causes, and advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import exp, lgamma, log
+from typing import TYPE_CHECKING
 
+from .prompts import SYSTEM, pack
 from .sections import sections
 from .sentences import sentences
-from .tokens import DEFAULT_ENCODING, TokenMap
-from .types import Document
+from .tokens import DEFAULT_ENCODING, TokenMap, count
+from .types import Document, Strategy
+
+if TYPE_CHECKING:
+    from .pipeline import Index
+    from .providers import LLMClient
 
 #: Share of a corpus's characters that may stand in sentences above the cap before windows are refused.
 MAX_UNPUNCTUATED = 0.1
@@ -137,3 +144,132 @@ def gate(
         unpunctuated=found.unpunctuated,
         reason="; ".join(reasons) or "both figures are below their limits",
     )
+
+
+def prompt_sizes(strategy: Strategy, queries: Iterable[str], *, store: Index, client: LLMClient) -> list[int]:
+    """Tokens of the prompt that each query asks for, before the budget: nothing dropped, nothing cut.
+
+    The queries need no labels. A cap inside the strategy's expander still holds: leave it off to see what it
+    hides. The store holds the strategy's chunks.
+    """
+    from .pipeline import ask
+
+    return [
+        ask(query, store=store, client=client, strategy=strategy, read=False).prompt.demand
+        for query in queries
+    ]
+
+
+def quantile_interval(
+    values: Sequence[float], *, quantile: float = 0.99, level: float = 0.95
+) -> tuple[float, float | None]:
+    """An interval for a quantile of what the values were drawn from, whatever its shape.
+
+    It lies between two of the sorted values, since how many of ``n`` values fall below the quantile is a
+    binomial number (Conover, Practical Nonparametric Statistics). The upper end is None where the values
+    are too few to hold it: below 368 for the 99th percentile.
+
+    Raises:
+        ValueError: there are no values, or quantile or level do not lie between 0 and 1.
+
+    >>> quantile_interval(range(1000))
+    (982, 996)
+    >>> quantile_interval(range(100))
+    (96, None)
+    """
+    if not values:
+        raise ValueError("values is empty: there is nothing to summarise")
+    for name, share in (("quantile", quantile), ("level", level)):
+        if not 0 < share < 1:
+            raise ValueError(f"{name}={share} must lie between 0 and 1")
+    ordered = sorted(values)
+    n = len(ordered)
+    below, lower, upper = 0.0, 0, None
+    for rank in range(n + 1):  # the chance that exactly ``rank`` values lie below the quantile
+        chance = lgamma(n + 1) - lgamma(rank + 1) - lgamma(n - rank + 1)
+        below += exp(chance + rank * log(quantile) + (n - rank) * log(1 - quantile))
+        if below <= (1 - level) / 2:
+            lower = rank
+        if below >= 1 - (1 - level) / 2:
+            upper = rank
+            break
+    return ordered[lower], ordered[upper] if upper is not None and upper < n else None
+
+
+def tail(sizes: Sequence[int], *, budget: int) -> dict[str, float | None]:
+    """:func:`summary` of prompt sizes with an interval on the 99th percentile and the share above a budget.
+
+    >>> tail([900] * 990 + [20_000] * 10, budget=16_000)["above"]
+    0.01
+    """
+    low, high = quantile_interval(sizes)
+    above = sum(size > budget for size in sizes) / len(sizes)
+    return {**summary(sizes), "p99_low": low, "p99_high": high, "above": round(above, 6)}
+
+
+def window_bound(
+    question: str,
+    *,
+    doc_ids: Iterable[str],
+    before: int,
+    after: int,
+    top_k: int,
+    max_sentence_tokens: int,
+    system: str = SYSTEM,
+    encoding: str = DEFAULT_ENCODING,
+) -> int:
+    """The largest prompt that ``top_k`` windows around sentence chunks can make, overhead included.
+
+    ``top_k * (before + 1 + after)`` sentences of at most ``max_sentence_tokens``; one token for each place
+    where two sentences meet, since a space that ends one becomes part of the next one's first word; the
+    label and the two line ends of each passage; system text, question and the chat format. Merging windows
+    only takes text away.
+    """
+    base = pack(question, [], budget=10**9, system=system, encoding=encoding).n_tokens
+    label = max((count(f"[{top_k}] {doc_id}\n", encoding=encoding) for doc_id in doc_ids), default=0)
+    n_sentences = before + 1 + after
+    return base + top_k * (label + 2 + n_sentences * (max_sentence_tokens + 1))
+
+
+def gap(
+    units: Sequence[int], retrieved: Sequence[Sequence[int]], prompts: Sequence[int], *, overhead: float
+) -> dict[str, float]:
+    """From ``k`` times the median unit to the median prompt: what each cause adds or takes, in tokens.
+
+    Args:
+        units: tokens of every unit of the corpus (window, parent, section, page).
+        retrieved: for each question the tokens of its hits' units, a unit as often as it was hit, before
+            dedup and merging.
+        prompts: for each question the tokens of its prompt, before the budget.
+        overhead: tokens of a prompt without passages, and of the passages' labels, on average.
+
+    Returns:
+        ``k x median``, then what is added to it: ``skew of units`` (the mean is above the median),
+        ``selection`` (units that are hit are larger, or smaller), ``sharing`` (dedup and merging),
+        ``overhead``; their sum is ``mean prompt``; then ``skew of prompts`` leads to ``median prompt``.
+
+    >>> parts = gap([10, 10, 40], [[40, 10], [40, 40]], [45, 85], overhead=5)
+    >>> [parts[name] for name in ("k x median", "skew of units", "selection", "sharing", "overhead")]
+    [20.0, 20.0, 25.0, -5.0, 5.0]
+    >>> parts["mean prompt"], parts["skew of prompts"], parts["median prompt"]
+    (65.0, 0.0, 65.0)
+    """
+    hit = [size for sizes in retrieved for size in sizes]
+    if not units or not hit or len(retrieved) != len(prompts):
+        raise ValueError(
+            f"{len(units)} units, {len(hit)} hits of {len(retrieved)} questions and {len(prompts)} prompts: "
+            "units and hits must not be empty, and each question needs its prompt"
+        )
+    every, chosen, sent = summary(units), summary(hit), summary(prompts)
+    k = len(hit) / len(retrieved)
+    parts = {
+        "k x median": k * every["p50"],
+        "skew of units": k * (every["mean"] - every["p50"]),
+        "selection": k * (chosen["mean"] - every["mean"]),
+        "sharing": sent["mean"] - overhead - k * chosen["mean"],
+        "overhead": float(overhead),
+        "mean prompt": sent["mean"],
+        "skew of prompts": sent["p50"] - sent["mean"],
+        "median prompt": sent["p50"],
+    }
+    return {name: round(value, 3) for name, value in parts.items()}

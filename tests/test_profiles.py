@@ -1,10 +1,19 @@
 """Lengths are those of the tokenizer, and the gate says which figure refuses windows."""
 
-import pytest
+import dataclasses
 
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cookbook import chunkers, expanders, pipeline, profiles
 from cookbook.profiles import gate, lengths, summary
+from cookbook.prompts import pack
+from cookbook.providers import LLMClient
+from cookbook.stores import QdrantBackend
 from cookbook.tokens import count
-from cookbook.types import Document
+from cookbook.types import Document, Hit
 
 PROSE = "# Kiln\n\n" + "The kiln holds nine trays of pots. " * 40 + "\n\n## Door\n\nIt opens to the left.\n"
 LOG = "t=1 pv=20 sp=30 out=41 " * 400
@@ -44,3 +53,130 @@ def test_bad_arguments():
         gate(lengths([page(PROSE)]), radius=-1)
     with pytest.raises(ValueError, match="empty"):
         summary([])
+
+
+def test_the_interval_of_a_quantile_holds_it_as_often_as_it_says():
+    """Over many samples of a known distribution: at least 95 %, and never far above for a skewed one."""
+    rng = np.random.default_rng(0)
+    truth = float(np.exp(2.3263478740408408))  # the 99th percentile of a lognormal
+    held = [
+        low <= truth and (high is None or truth <= high)
+        for low, high in (profiles.quantile_interval(rng.lognormal(size=1000).tolist()) for _ in range(400))
+    ]
+    assert 0.93 <= np.mean(held) <= 0.995
+
+
+def test_a_few_values_cannot_bound_the_99th_percentile():
+    assert profiles.quantile_interval(range(367))[1] is None
+    assert profiles.quantile_interval(range(368))[1] == 367
+
+
+WORD = st.text(st.sampled_from("abcdeEF1 .,\n\t\u00e9\u732b\U0001f600-_"), min_size=1, max_size=40)
+
+
+@pytest.fixture(scope="module")
+def client():
+    return LLMClient("local")
+
+
+def hit_of(chunk, rank):
+    return Hit(
+        chunk_id=chunk.chunk_id,
+        doc_id=chunk.doc_id,
+        text=chunk.text,
+        score=1 / rank,
+        rank=rank,
+        retriever="dense",
+        metadata={"start": chunk.span.start, "end": chunk.span.end},
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(WORD, min_size=1, max_size=60),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.integers(4, 30),
+    st.data(),
+)
+def test_no_prompt_of_windows_is_above_its_bound(words, before, after, top_k, cap, data):
+    document = Document(doc_id="drawn", title="", text=". ".join(words))
+    chunks = chunkers.sentence_window([document], max_tokens=cap)
+    picked = data.draw(st.lists(st.sampled_from(chunks), max_size=top_k, unique_by=id)) if chunks else []
+    hits = [hit_of(chunk, rank) for rank, chunk in enumerate(picked, start=1)]
+    for merge in (True, False):
+        passages = expanders.window(
+            hits,
+            documents={"drawn": document},
+            before=before,
+            after=after,
+            max_sentence_tokens=cap,
+            merge=merge,
+        )
+        prompt = pack("How long?", passages, budget=10**6)
+        bound = profiles.window_bound(
+            "How long?",
+            doc_ids=["drawn"],
+            before=before,
+            after=after,
+            top_k=top_k,
+            max_sentence_tokens=cap,
+        )
+        assert prompt.demand == prompt.n_tokens <= bound
+
+
+def test_a_document_made_for_it_comes_close_to_the_bound():
+    cap, radius, top_k = 128, 2, 8
+    sentence = "Tall" + " cone" * (cap - 3) + "."  # and the space behind it
+    assert count(sentence + " ") == cap
+    n_sentences = top_k * (2 * radius + 2)
+    document = Document(doc_id="made", title="", text=" ".join([sentence] * n_sentences))
+    chunks = chunkers.sentence_window([document], max_tokens=cap)
+    assert len(chunks) == n_sentences
+    picked = chunks[radius :: 2 * radius + 2][:top_k]  # one sentence between windows, so that none merge
+    hits = [hit_of(chunk, rank) for rank, chunk in enumerate(picked, start=1)]
+    passages = expanders.window(hits, documents={"made": document}, max_sentence_tokens=cap)
+    options = {"doc_ids": ["made"], "before": radius, "after": radius, "top_k": top_k}
+    bound = profiles.window_bound("How long?", max_sentence_tokens=cap, **options)
+    assert len(passages) == top_k
+    assert 0.95 * bound <= pack("How long?", passages, budget=10**6).n_tokens <= bound
+
+
+def test_the_causes_of_the_gap_add_up():
+    parts = profiles.gap([5, 7, 90], [[7, 90], [90], [5, 5, 7]], [110, 100, 30], overhead=12)
+    causes = ["k x median", "skew of units", "selection", "sharing", "overhead"]
+    assert sum(parts[name] for name in causes) == pytest.approx(parts["mean prompt"], abs=0.01)
+    assert parts["mean prompt"] + parts["skew of prompts"] == pytest.approx(parts["median prompt"], abs=0.01)
+
+
+def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
+    text = "# Kiln\n\nThe Heron reaches 1,280 degrees. It holds that for eight hours. Then it cools.\n"
+    section = pipeline.STRATEGIES["section"]
+    tight = dataclasses.replace(section, budget=100)
+    with QdrantBackend("profiles") as store:
+        pipeline.index(
+            [Document(doc_id="kiln", title="Kiln", text=text)],
+            store=store,
+            client=client,
+            chunker=section.chunker,
+        )
+        sizes = [
+            profiles.prompt_sizes(strategy, ["How hot?"], store=store, client=client)
+            for strategy in (section, tight)
+        ]
+    assert sizes[0] == sizes[1] and sizes[0][0] > tight.budget
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: profiles.quantile_interval([]), "values is empty"),
+        (lambda: profiles.quantile_interval([1], quantile=99), "quantile=99 must lie between 0 and 1"),
+        (lambda: profiles.gap([1], [[1]], [], overhead=0), "each question needs its prompt"),
+        (lambda: profiles.gap([], [[1]], [1], overhead=0), "must not be empty"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
