@@ -18,7 +18,7 @@ from .engines import Engine, Row
 from .errors import CookbookError, SettingsError, StoreClosedError, StoreError
 from .lexical import query_terms
 from .pages import Pages
-from .rankers import fuse
+from .rankers import fuse_ids
 from .types import Chunk, Document, Hit
 from .writes import Pieces, groups, payloads_of, plan
 
@@ -261,11 +261,20 @@ class Collection:
             if not all(wanted.values()) or not (n_chunks := self._engine.count("chunks", {})):
                 return []
             depth = min(int(top_k) if text is None else max(2 * int(top_k), _FUSED_DEPTH), n_chunks)
-            hits = _ranked(lambda n: self._engine.dense(query, n, wanted), depth, n_chunks, "dense")
+            dense = _ranked(lambda n: self._engine.dense(query, n, wanted), depth, n_chunks)
+            rankings = {"dense": dense}
+            best = [(chunk_id, score) for chunk_id, (score, _) in dense.items()]
             if text is not None and (terms := query_terms(text)).indices:
-                words = _ranked(lambda n: self._engine.lexical(terms, n, wanted), depth, n_chunks, "lexical")
-                hits = fuse(hits, words)[: int(top_k)]
-        return [pt.with_given_ids(hit) for hit in hits]
+                rankings["lexical"] = _ranked(
+                    lambda n: self._engine.lexical(terms, n, wanted), depth, n_chunks
+                )
+                best = fuse_ids(*rankings.values())
+        hits = []
+        for rank, (chunk_id, score) in enumerate(best[: int(top_k)], start=1):
+            found = {name: ranking[chunk_id] for name, ranking in rankings.items() if chunk_id in ranking}
+            _, payload = next(iter(found.values()))
+            hits.append(pt.to_hit(payload, score=score, rank=rank, retriever="+".join(found)))
+        return hits
 
     def get(self, chunk_id: pt.Id) -> Chunk | None:
         """The chunk of an id, None where there is none."""
@@ -321,8 +330,8 @@ class Collection:
         return f"<{type(self).__name__} {self._name}, {state}>"
 
 
-def _ranked(query: Callable[[int], list[Row]], top_k: int, n_chunks: int, retriever: str) -> list[Hit]:
-    """Hits by falling score rounded to six places, then by id; reads on while a tie crosses the cut."""
+def _ranked(query: Callable[[int], list[Row]], top_k: int, n_chunks: int) -> dict[str, Row]:
+    """Rows by chunk id, by falling rounded score, then by id; reads on while a tie crosses the cut."""
     limit = min(top_k + 16, n_chunks)
     rows = query(limit)
     while len(rows) == limit < n_chunks and round(rows[-1][0], 6) == round(rows[top_k - 1][0], 6):
@@ -330,10 +339,7 @@ def _ranked(query: Callable[[int], list[Row]], top_k: int, n_chunks: int, retrie
         rows = query(limit)
     # Adding 0.0 makes -0.0 a plain zero.
     best = sorted((-round(score, 6) + 0.0, payload["chunk_id"], payload) for score, payload in rows)[:top_k]
-    return [
-        pt.to_hit(payload, score=-score + 0.0, rank=rank, retriever=retriever)
-        for rank, (score, _, payload) in enumerate(best, start=1)
-    ]
+    return {chunk_id: (-score + 0.0, payload) for score, chunk_id, payload in best}
 
 
 def _settings_message(name: str, stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> str:

@@ -44,10 +44,10 @@ class Engine(Protocol):
         """Number of points that match."""
 
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
-        """Best chunks by cosine."""
+        """Best chunks by cosine; the payloads are only read."""
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
-        """Best chunks by BM25."""
+        """Best chunks by BM25; the payloads are only read."""
 
     def flush(self) -> None:
         """Make what was written durable."""
@@ -58,8 +58,6 @@ class Engine(Protocol):
 
 class QdrantEngine:
     """A Qdrant server or cluster, over qdrant-client."""
-
-    _asks_for_payloads = True
 
     def __init__(self, client: Any, collection: str, *, exact: bool | None) -> None:
         from qdrant_client import models
@@ -147,13 +145,8 @@ class QdrantEngine:
             limit=limit,
             query_filter=self._filter(where),
             search_params=self._params,
-            with_payload=self._asks_for_payloads,
         )
-        return [(point.score, self._payload(point)) for point in reply.points]
-
-    def _payload(self, point: Any) -> dict[str, Any]:
-        payload: dict[str, Any] = point.payload
-        return payload
+        return [(point.score, point.payload) for point in reply.points]
 
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
         return self._query(vector.tolist(), "dense", limit, where)
@@ -169,19 +162,67 @@ class QdrantEngine:
         self._client.close()
 
 
-class MemoryEngine(QdrantEngine):
-    """qdrant-client's in-memory mode, with an inverted index of its own for BM25 and for listing.
+class Vectors:
+    """Unit vectors by key, stacked at the first search after a change; the search is exact.
 
-    The client scores sparse vectors and filters in plain Python, and copies payloads deeply, which takes
-    as long as the search: payloads come from a dict beside it. It also warns above 20,000 points that
-    a server is faster; that warning is left out here, since the store's documentation says it.
+    >>> vectors = Vectors()
+    >>> vectors.put("a", np.array([1.0, 0.0], dtype=np.float32))
+    >>> vectors.put("b", np.array([0.6, 0.8], dtype=np.float32))
+    >>> [(key, round(score, 6)) for key, score in vectors.search(np.array([0, 1], np.float32), limit=1)]
+    [('b', 0.8)]
     """
 
-    _asks_for_payloads = False
+    # The cosines of two candidates in single precision are off by less than this together.
+    _MARGIN = 1e-4
+
+    def __init__(self) -> None:
+        self._rows: dict[str, np.ndarray] = {}
+        self._built: tuple[list[str], np.ndarray] | None = None
+
+    def put(self, key: str, vector: np.ndarray) -> None:
+        """Store or replace one vector."""
+        self._rows[key] = vector
+        self._built = None
+
+    def remove(self, key: str) -> None:
+        """Forget one vector; nothing happens when it is not there."""
+        self._rows.pop(key, None)
+        self._built = None
+
+    def search(
+        self, vector: np.ndarray, *, limit: int, allowed: Collection[str] | None = None
+    ) -> list[tuple[str, float]]:
+        """The best ``limit`` keys, each with its cosine in double precision."""
+        if not self._rows:
+            return []
+        if self._built is None:
+            self._built = list(self._rows), np.stack(list(self._rows.values()))
+            self._rows = dict(zip(*self._built, strict=True))  # views: each vector is kept once
+        keys, matrix = self._built
+        found = np.arange(len(keys))
+        if allowed is not None:
+            found = np.array([row for row in found if keys[row] in allowed], dtype=np.intp)
+        if len(found) > limit:
+            rough = (matrix @ vector)[found]
+            found = found[rough >= np.partition(rough, -limit)[-limit] - self._MARGIN]
+        scores = matrix[found].astype(np.float64) @ vector.astype(np.float64)
+        best = np.argsort(-scores, kind="stable")[:limit]
+        return [(keys[found[place]], float(scores[place])) for place in best]
+
+
+class MemoryEngine(QdrantEngine):
+    """qdrant-client's in-memory mode, with indexes of its own for searching and for listing.
+
+    The client converts all vectors at each search, scores sparse vectors and filters in plain Python, and
+    copies payloads deeply: a matrix, an inverted index and a dict beside it do that faster. It also warns
+    above 20,000 points that a server is faster; that warning is left out here, since the store's
+    documentation says it.
+    """
 
     def __init__(self, collection: str) -> None:
         from qdrant_client import QdrantClient
 
+        self._vectors_by_id = Vectors()
         self._postings = Postings()
         self._payloads: dict[str, dict[str, Any]] = {}
         super().__init__(QdrantClient(":memory:"), collection, exact=None)  # it knows no other search
@@ -194,7 +235,8 @@ class MemoryEngine(QdrantEngine):
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
             super().upsert(table, [point._replace(terms=None) for point in points])
         for point in points:
-            if point.terms is not None:
+            if point.vector is not None and point.terms is not None:
+                self._vectors_by_id.put(point.id, point.vector)
                 self._postings.put(point.id, point.terms)
                 self._payloads[point.id] = point.payload
 
@@ -202,6 +244,7 @@ class MemoryEngine(QdrantEngine):
         super().delete(table, ids)
         if table == "chunks":
             for key in ids:
+                self._vectors_by_id.remove(key)
                 self._postings.remove(key)
                 self._payloads.pop(key, None)
 
@@ -214,10 +257,13 @@ class MemoryEngine(QdrantEngine):
             if matches(payload, wanted):
                 yield key, payload
 
-    def _payload(self, point: Any) -> dict[str, Any]:
-        return dict(self._payloads[str(point.id)])
+    def _allowed(self, where: Where) -> frozenset[str] | None:
+        return frozenset(key for key, _ in self.scroll("chunks", where, ())) if where else None
+
+    def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
+        found = self._vectors_by_id.search(vector, limit=limit, allowed=self._allowed(where))
+        return [(score, self._payloads[key]) for key, score in found]
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
-        allowed = {key for key, _ in self.scroll("chunks", where, ())} if where else None
-        found = self._postings.search(terms, limit=limit, allowed=allowed)
-        return [(score, dict(self._payloads[key])) for key, score in found]
+        found = self._postings.search(terms, limit=limit, allowed=self._allowed(where))
+        return [(score, self._payloads[key]) for key, score in found]

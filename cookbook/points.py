@@ -12,7 +12,6 @@ import math
 import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,24 +196,16 @@ def to_chunk(payload: Mapping[str, Any]) -> Chunk:
 
 
 def to_hit(payload: Mapping[str, Any], *, score: float, rank: int, retriever: str) -> Hit:
-    """The hit of a payload, its ids still as stored, so that hits of any ids can be ordered."""
+    """The hit of a payload, its ids as they were given to the store."""
     return Hit(
-        chunk_id=payload["chunk_id"],
-        doc_id=payload["doc_id"],
+        chunk_id=decode_id(payload["chunk_id"]),
+        doc_id=decode_id(payload["doc_id"]),
         text=payload["text"],
         score=score,
         rank=rank,
         retriever=retriever,
         metadata={name: payload[name] for name in _METADATA if name in payload},
     )
-
-
-def with_given_ids(hit: Hit) -> Hit:
-    """The hit with its ids as they were given to the store."""
-    chunk_id, doc_id = decode_id(hit.chunk_id), decode_id(hit.doc_id)
-    if chunk_id is hit.chunk_id and doc_id is hit.doc_id:
-        return hit
-    return replace(hit, chunk_id=chunk_id, doc_id=doc_id)
 
 
 def document_payload(document: Document) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from cookbook import pages, points
 from cookbook.collection import Collection
 from cookbook.edge import EdgeEngine
-from cookbook.engines import MemoryEngine, QdrantEngine
+from cookbook.engines import MemoryEngine, QdrantEngine, Vectors
 from cookbook.errors import (
     DimensionError,
     SettingsError,
@@ -974,6 +974,40 @@ def test_postings_follow_changes() -> None:
     index.put("b", document_terms("a hen"))
     index.remove("a")
     assert index.search(query_terms("fox"), limit=3) == []
+
+
+def test_vectors_follow_changes() -> None:
+    rows = np.eye(3, dtype=np.float32)
+    index = Vectors()
+    assert index.search(rows[0], limit=3) == []
+    for key, row in zip("abc", rows, strict=True):
+        index.put(key, row)
+    assert index.search(rows[1], limit=1) == [("b", 1.0)]
+    assert index.search(rows[1], limit=3, allowed={"a", "c"}) == [("a", 0.0), ("c", 0.0)]
+    assert index.search(rows[1], limit=3, allowed={"x"}) == []
+    index.put("a", rows[1])
+    index.remove("b")
+    assert index.search(rows[1], limit=1) == [("a", 1.0)]
+
+
+def test_the_best_vectors_are_told_apart_in_double_precision() -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 64))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    index = Vectors()
+    for number, row in enumerate(rows):
+        index.put(str(number), row)
+    exact = rows.astype(np.float64) @ rows[7].astype(np.float64)
+    expected = [(str(number), exact[number]) for number in np.argsort(-exact)[:20]]
+    found = index.search(rows[7], limit=20)
+    assert [key for key, _ in found] == [key for key, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-12)
+
+
+@pytest.mark.parametrize("text", [None, "", "fox"])
+def test_no_more_hits_than_asked_for(text: str | None) -> None:
+    with open_store(dim=2) as store:
+        store.add(["fox"] * 30, [[1, 0]] * 30, ids=[f"{n:02}" for n in range(30)])
+        assert [hit.rank for hit in store.search([1, 0], top_k=3, text=text)] == [1, 2, 3]
 
 
 def test_import_is_light() -> None:
