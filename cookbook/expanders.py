@@ -6,6 +6,9 @@ reader once: windows of one document that overlap or touch merge, also across hi
 and pages tile their document, so they cannot overlap; those that touch stay passages of their own, each
 under its own limit. Only ``children``, which others are compared with, leaves the hits as they are.
 
+Two rules about the text around a passage can be switched by themselves: ``heading`` puts the path of
+headings above it, ``number_rule`` brings the paragraph above the heading when a hit holds a digit.
+
 A filter given to the search holds here as well, since an expander adds text around the hits and never
 another hit.
 """
@@ -17,6 +20,8 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from .errors import CorpusError
 from .passages import (
@@ -29,6 +34,7 @@ from .passages import (
     make,
     merge_spans,
     page_of,
+    render,
     subtract,
     table_head,
 )
@@ -43,9 +49,16 @@ MAX_SENTENCE_TOKENS = 128
 MAX_SECTION_TOKENS = 800
 
 _DIGIT = re.compile(r"\d")
+_VISIBLE = re.compile(r"\S")
 
 
-def _pages(
+class Expander(Protocol):
+    """What every expander is once its other options are set (``functools.partial``)."""
+
+    def __call__(self, hits: Sequence[Hit], /, *, documents: Mapping[str, Document]) -> list[Passage]: ...
+
+
+def located(
     hits: Iterable[Hit], documents: Mapping[str, Document], encoding: str
 ) -> Iterator[tuple[Hit, Page]]:
     """Each hit with its page, the best hit first; what cannot be expanded is refused by name."""
@@ -68,54 +81,124 @@ def _check_slice(document: Document, span: Span, text: str, chunk_id: str) -> No
         )
 
 
-def _trimmed(hit: Hit) -> Span:
+def trimmed(hit: Hit) -> Span:
     """The hit's span without white space at its ends, which may belong to a neighbour's sentence."""
     span = hit.span
     start = span.start + len(hit.text) - len(hit.text.lstrip())
     return Span(doc_id=hit.doc_id, start=start, end=start + len(hit.text.strip()))
 
 
+@dataclass(slots=True)
+class Part:
+    """A passage in the making: spans may still be added, and more hits may fall into it."""
+
+    page: Page
+    spans: list[Span]
+    hits: list[Hit]
+    heading: str
+    expansion: str
+
+    def done(self) -> Passage:
+        """The passage."""
+        return make(self.page, self.spans, self.hits, expansion=self.expansion, heading=self.heading)
+
+
+def joined(parts: Sequence[Part]) -> list[Passage]:
+    """Parts, the best first, as passages: those that overlap or touch are one, with all their hits.
+
+    The heading is that of the part that begins first.
+    """
+    blocks = merge_spans(span for part in parts for span in part.spans)
+    home: dict[Span, int] = {}  # a block to the best part that reaches it, also through other parts
+    first_block = []
+    for place, part in enumerate(parts):
+        reached = [block for block in blocks if any(block.contains(span) for span in part.spans)]
+        near = {home.setdefault(block, place) for block in reached}
+        for block in [block for block, at in home.items() if at in near]:
+            home[block] = min(near)
+        first_block.append(reached[0])
+    groups: dict[int, list[Part]] = {}
+    for part, block in zip(parts, first_block, strict=True):
+        groups.setdefault(home[block], []).append(part)
+    return [
+        Part(
+            members[0].page,
+            [block for block in blocks if home[block] == place],
+            [hit for part in members for hit in part.hits],
+            min(members, key=lambda part: part.spans[0].start).heading,
+            members[0].expansion,
+        ).done()
+        for place, members in groups.items()
+    ]
+
+
 def _around(
     hits: Iterable[Hit],
-    widen: Callable[[Hit, Page], Span],
+    widen: Callable[[Hit, Page], tuple[Span, str]],
     *,
     documents: Mapping[str, Document],
     encoding: str,
     expansion: str,
+    number_rule: bool,
     merge: bool,
 ) -> list[Passage]:
-    """Passages of one wider span a hit."""
-    found = [(widen(hit, page), hit, page) for hit, page in _pages(hits, documents, encoding)]
-    if not merge:
-        return [make(page, [span], [hit], expansion=expansion) for span, hit, page in found]
-    blocks = merge_spans(span for span, _, _ in found)
-    passages: list[Passage] = []
-    for span, _, page in found:  # the best hit's comes first
-        block = next(block for block in blocks if block.contains(span))
-        if not any(block in passage.spans for passage in passages):
-            members = [hit for other, hit, _ in found if block.contains(other)]
-            passages.append(make(page, [block], members, expansion=expansion))
-    return passages
+    """Passages of one wider span a hit, under the heading that comes with it."""
+    parts = []
+    for hit, page in located(hits, documents, encoding):
+        span, heading = widen(hit, page)
+        above = _above_number(hit, page) if number_rule else []
+        parts.append(Part(page, merge_spans([*above, span]), [hit], heading, expansion))
+    return joined(parts) if merge else [part.done() for part in parts]
+
+
+def heading_above(page: Page, start: int) -> str:
+    """What a passage that starts at an offset is read below: the path of headings, a table's header.
+
+    A section's own title is left out where the text begins with it.
+    """
+    text = page.document.text
+    first = _first_visible(text, start)
+    if first == len(text):
+        return ""
+    section = section_at(page.sections, first)
+    path = section.path[:-1] if first == _first_visible(text, section.body.start) else section.path
+    head = table_head(text, page.blocks, first)
+    return "\n\n".join(part for part in (" > ".join(path), head) if part)
+
+
+def _first_visible(text: str, start: int) -> int:
+    found = _VISIBLE.search(text, start)
+    return found.start() if found else len(text)
+
+
+def _no_heading(page: Page, start: int) -> str:
+    return ""
 
 
 def children(
     hits: Iterable[Hit],
     *,
     documents: Mapping[str, Document],
+    heading: bool = False,
+    number_rule: bool = False,
     merge: bool = False,
     encoding: str = DEFAULT_ENCODING,
 ) -> list[Passage]:
     """The hits as they are, one passage each: no expansion, what the others are compared with.
 
     Args:
+        heading: put the path of headings above the text, as :func:`sections` does.
+        number_rule: bring the paragraph above the heading of a hit that holds a digit.
         merge: make hits that overlap or touch one passage.
     """
+    heading_of = heading_above if heading else _no_heading
     return _around(
         hits,
-        lambda hit, _: hit.span,
+        lambda hit, page: (hit.span, heading_of(page, hit.span.start)),
         documents=documents,
         encoding=encoding,
         expansion="child",
+        number_rule=number_rule,
         merge=merge,
     )
 
@@ -129,6 +212,8 @@ def window(
     before_tokens: int | None = None,
     after_tokens: int | None = None,
     within_section: bool = False,
+    heading: bool = False,
+    number_rule: bool = False,
     max_sentence_tokens: int | None = MAX_SENTENCE_TOKENS,
     merge: bool = True,
     encoding: str = DEFAULT_ENCODING,
@@ -146,6 +231,9 @@ def window(
             tokens.
         after_tokens: takes the place of ``after`` in the same way.
         within_section: let no window leave the sections that its hit lies in.
+        heading: put the path of headings above the text, as :func:`sections` does.
+        number_rule: bring the paragraph above the heading of a hit that holds a digit, wherever the
+            window ends; windows that bring the same paragraph become one passage.
         max_sentence_tokens: cut longer sentences, as ``sentence_window`` does; None for no limit.
         merge: make windows that overlap or touch one passage; otherwise one passage a hit.
     """
@@ -155,10 +243,12 @@ def window(
     def n_tokens(page: Page, start: int, end: int) -> int:
         return count(page.document.text[start:end], encoding=encoding)
 
-    def widen(hit: Hit, page: Page) -> Span:
-        core = page.sentences_of(_trimmed(hit), max_sentence_tokens)
+    heading_of = heading_above if heading else _no_heading
+
+    def widen(hit: Hit, page: Page) -> tuple[Span, str]:
+        core = page.sentences_of(trimmed(hit), max_sentence_tokens)
         first, last = core[0].start, core[-1].end
-        of_hit = _sections_of(_trimmed(hit), page) if within_section else []
+        of_hit = _sections_of(trimmed(hit), page) if within_section else []
         lowest = of_hit[0].body.start if of_hit else 0
         highest = of_hit[-1].body.end if of_hit else len(page.document.text)
         start, end = first, last
@@ -178,9 +268,17 @@ def window(
             if place >= after if after_tokens is None else n_tokens(page, last, sentence.end) > after_tokens:
                 break
             end = sentence.end
-        return page.span(start, end)
+        return page.span(start, end), heading_of(page, start)
 
-    return _around(hits, widen, documents=documents, encoding=encoding, expansion="window", merge=merge)
+    return _around(
+        hits,
+        widen,
+        documents=documents,
+        encoding=encoding,
+        expansion="window",
+        number_rule=number_rule,
+        merge=merge,
+    )
 
 
 def centred(
@@ -188,6 +286,7 @@ def centred(
     *,
     documents: Mapping[str, Document],
     max_tokens: int,
+    heading: bool = False,
     max_sentence_tokens: int | None = MAX_SENTENCE_TOKENS,
     merge: bool = True,
     encoding: str = DEFAULT_ENCODING,
@@ -195,27 +294,49 @@ def centred(
     """A parent of at most ``max_tokens`` centred on each hit: sentences behind and before it in turn.
 
     A hit whose own sentences exceed the limit stays as it is when it fits, else it is cut.
+
+    Args:
+        max_tokens: the largest parent, its heading included, before parents merge.
+        heading: put the path of headings above the text, as :func:`sections` does; left out where the
+            hit's sentences fit without it only.
     """
     check_at_least(MIN_LIMIT, max_tokens=max_tokens, max_sentence_tokens=max_sentence_tokens)
 
-    def widen(hit: Hit, page: Page) -> Span:
-        def fits(start: int, end: int) -> bool:
-            return page.tokens.count(start, end) <= max_tokens
-
-        span = _trimmed(hit)
-        core = page.sentences_of(span, max_sentence_tokens)
+    def grown(
+        core: Sequence[Span], page: Page, heading_of: Callable[[Page, int], str]
+    ) -> tuple[Span, str] | None:
         first, last = core[0].start, core[-1].end
-        grown = grow(
+
+        def fits(start: int, end: int) -> bool:
+            above = heading_of(page, start)
+            if not above:
+                return page.tokens.count(start, end) <= max_tokens
+            return count(render(above, [page.document.text[start:end]]), encoding=encoding) <= max_tokens
+
+        kept = grow(
             (first, last),
             (sentence.start for sentence in page.sentences_before(first, max_sentence_tokens)),
             (sentence.end for sentence in page.sentences_behind(last, max_sentence_tokens)),
             fits,
         )
-        if grown is None:
-            grown = span.start, page.tokens.cut(span.start, span.end, max_tokens)
-        return page.span(*grown)
+        return kept and (page.span(*kept), heading_of(page, kept[0]))
 
-    return _around(hits, widen, documents=documents, encoding=encoding, expansion="centred", merge=merge)
+    def widen(hit: Hit, page: Page) -> tuple[Span, str]:
+        span = trimmed(hit)
+        core = page.sentences_of(span, max_sentence_tokens)
+        with_heading = grown(core, page, heading_above) if heading else None
+        kept = with_heading or grown(core, page, _no_heading)
+        return kept or (page.span(span.start, page.tokens.cut(span.start, span.end, max_tokens)), "")
+
+    return _around(
+        hits,
+        widen,
+        documents=documents,
+        encoding=encoding,
+        expansion="centred",
+        number_rule=False,
+        merge=merge,
+    )
 
 
 def parents(
@@ -224,6 +345,8 @@ def parents(
     documents: Mapping[str, Document],
     parents: Mapping[str, Chunk],
     top_k: int | None = None,
+    heading: bool = False,
+    number_rule: bool = False,
     encoding: str = DEFAULT_ENCODING,
 ) -> list[Passage]:
     """Each hit's parent, once: it has its best child's score, and all its children as hits.
@@ -234,36 +357,44 @@ def parents(
     Args:
         top_k: how many parents to return, counted after children of one parent became one;
             :func:`cookbook.rankers.widen` searches until there are as many.
+        heading: put the path of headings above the text, as :func:`sections` does.
+        number_rule: bring the paragraph above the heading of a hit that holds a digit, unless one of the
+            parents holds it already.
     """
     check_at_least(1, top_k=top_k)
-    found = list(_pages(hits, documents, encoding))
+    found = list(located(hits, documents, encoding))
     page_of_hit = {hit.chunk_id: page for hit, page in found}
-    passages: list[Passage] = []
+    parts: list[Part] = []
     for members in group((hit for hit, _ in found), key="parent_id")[:top_k]:
         page = page_of_hit[members[0].chunk_id]
-        parent = parents.get(members[0].metadata.get("parent_id") or "")
-        if parent is not None:
+        parent = parent_of(members[0], parents)
+        if parent is None:
+            spans, expansion = merge_spans(hit.span for hit in members), "child"
+        else:
             _check_slice(page.document, parent.span, parent.text, parent.chunk_id)
-            passages.append(make(page, [parent.span], members, expansion="parent"))
-            continue
+            spans, expansion = [parent.span], "parent"
+        above = heading_above(page, spans[0].start) if heading else ""
+        parts.append(Part(page, spans, list(members), above, expansion))
+    if number_rule:
+        for part in parts:
+            for hit in part.hits:
+                taken = [span for other in parts for span in other.spans]
+                free = [left for span in _above_number(hit, part.page) for left in subtract(span, taken)]
+                part.spans = merge_spans([*part.spans, *visible(free, part.page)])
+    return [part.done() for part in parts]
+
+
+def parent_of(hit: Hit, parents: Mapping[str, Chunk]) -> Chunk | None:
+    """The parent of a hit, or None with a warning when it is not there."""
+    parent_id = hit.metadata.get("parent_id")
+    parent = parents.get(parent_id or "")
+    if parent is None:
         warnings.warn(
-            f"parent {members[0].metadata.get('parent_id')!r} of hit {members[0].chunk_id!r} is missing: "
+            f"parent {parent_id!r} of hit {hit.chunk_id!r} is missing: "
             "the child stands for it; index the document again to get its parents back",
-            stacklevel=2,
+            stacklevel=3,
         )
-        passages.append(make(page, merge_spans(hit.span for hit in members), members, expansion="child"))
-    return passages
-
-
-@dataclass(slots=True)
-class _Part:
-    """A passage in the making: more hits may still fall into it."""
-
-    page: Page
-    spans: list[Span]
-    hits: list[Hit]
-    heading: str
-    expansion: str
+    return parent
 
 
 def sections(
@@ -298,13 +429,13 @@ def sections(
             no room for it.
     """
     check_at_least(MIN_LIMIT, max_tokens=max_tokens)
-    found = list(_pages(hits, documents, encoding))
+    found = list(located(hits, documents, encoding))
     numbered = {
-        section_at(page.sections, _trimmed(hit).start).section_id
+        section_at(page.sections, trimmed(hit).start).section_id
         for hit, page in found
         if number_rule and _DIGIT.search(hit.text)
     }
-    parts: list[_Part] = []
+    parts: list[Part] = []
     units: dict[str, tuple[Section, Hit, Page]] = {}
 
     def taken(page: Page) -> list[Span]:
@@ -312,21 +443,21 @@ def sections(
 
     def fill(region: Span, hit: Hit, page: Page, expansion: str) -> None:
         """Parts for all of a region, in document order."""
-        for free in _visible(subtract(region, taken(page)), page):
+        for free in visible(subtract(region, taken(page)), page):
             start = free.start
             while start < free.end:
                 rest = page.span(start, free.end)
                 kept, head = _cut(page, rest, _first_block(page, rest), max_tokens, heading)
-                parts.append(_Part(page, [kept], [hit], head, expansion))
+                parts.append(Part(page, [kept], [hit], head, expansion))
                 start = kept.end
 
     for hit, page in found:
-        span = _trimmed(hit)
+        span = trimmed(hit)
         of_hit = _sections_of(span, page)
         for section in of_hit:
             units.setdefault(section.section_id, (section, hit, page))
         body = page.span(of_hit[0].body.start, of_hit[-1].body.end)
-        uncovered = _visible(subtract(span, taken(page)), page)
+        uncovered = visible(subtract(span, taken(page)), page)
         if not uncovered:
             home = max(
                 (part for part in parts if part.page is page),
@@ -337,9 +468,9 @@ def sections(
             region = next(free for free in subtract(body, taken(page)) if free.contains(core))
             above: list[Span] = []
             if of_hit[0].section_id in numbered:
-                above = _visible(subtract(_paragraph_above(of_hit[0], page), taken(page)), page)
+                above = visible(subtract(_paragraph_above(of_hit[0], page), taken(page)), page)
             kept, head = _cut(page, region, core, max_tokens, heading, above=above)
-            part = _Part(page, [kept], [hit], head, "section")
+            part = Part(page, [kept], [hit], head, "section")
             parts.append(part)
             together = merge_spans([*above, kept])
             size = make(page, together, [hit], expansion="section", heading=head).n_tokens
@@ -351,10 +482,7 @@ def sections(
     if spill:
         for section, hit, page in units.values():
             fill(section.body, hit, page, "spill")
-    return [
-        make(part.page, part.spans, part.hits, expansion=part.expansion, heading=part.heading)
-        for part in parts
-    ]
+    return [part.done() for part in parts]
 
 
 def _sections_of(span: Span, page: Page) -> list[Section]:
@@ -364,8 +492,9 @@ def _sections_of(span: Span, page: Page) -> list[Section]:
     return page.sections[low:high]
 
 
-def _visible(spans: Iterable[Span], page: Page) -> list[Span]:
-    return [span for span in spans if not page.document.text[span.start : span.end].isspace()]
+def visible(spans: Iterable[Span], page: Page) -> list[Span]:
+    """The spans that hold more than white space."""
+    return [span for span in spans if page.document.text[span.start : span.end].strip()]
 
 
 def _first_block(page: Page, region: Span) -> Span:
@@ -385,6 +514,13 @@ def _paragraph_above(section: Section, page: Page) -> Span:
     return page.span(start, end)
 
 
+def _above_number(hit: Hit, page: Page) -> list[Span]:
+    """The paragraph that a hit with a digit brings, if one stands above the heading of its section."""
+    if not _DIGIT.search(hit.text):
+        return []
+    return visible([_paragraph_above(section_at(page.sections, trimmed(hit).start), page)], page)
+
+
 def _cut(
     page: Page,
     region: Span,
@@ -395,15 +531,7 @@ def _cut(
     above: Sequence[Span] = (),
 ) -> tuple[Span, str]:
     """The part of a region around a core under the limit, and its heading; ``above`` is given room too."""
-    text = page.document.text
-
-    def heading_at(start: int) -> str:
-        if not heading:
-            return ""
-        section = section_at(page.sections, start)
-        path = section.path[:-1] if start == section.body.start else section.path
-        return "\n\n".join(part for part in (" > ".join(path), table_head(text, page.blocks, start)) if part)
-
+    heading_at = partial(heading_above if heading else _no_heading, page)
     if max_tokens is None:
         return region, heading_at(region.start)
     block_borders = between(page.block_starts, region.start, region.end)
@@ -448,6 +576,8 @@ def whole_page(
     max_tokens: int | None = MAX_SECTION_TOKENS,
     before: int = 2,
     after: int = 2,
+    heading: bool = True,
+    number_rule: bool = True,
     encoding: str = DEFAULT_ENCODING,
 ) -> list[Passage]:
     """The whole page when it is short, else the section, else (a page without headings) the window.
@@ -457,9 +587,11 @@ def whole_page(
         max_tokens: as for :func:`sections`.
         before: as for :func:`window`.
         after: as for :func:`window`.
+        heading: as for :func:`sections`; a whole page, or one without headings, has no path.
+        number_rule: as for :func:`sections`.
     """
     check_at_least(0, threshold=threshold)
-    found = list(_pages(hits, documents, encoding))
+    found = list(located(hits, documents, encoding))
     small: dict[Page, list[Hit]] = {}
     with_headings: list[Hit] = []
     plain: list[Hit] = []
@@ -474,9 +606,21 @@ def whole_page(
         make(page, [page.span(0, len(page.document.text))], members, expansion="page")
         for page, members in small.items()
     ]
-    passages += sections(with_headings, documents=documents, max_tokens=max_tokens, encoding=encoding)
+    passages += sections(
+        with_headings,
+        documents=documents,
+        max_tokens=max_tokens,
+        heading=heading,
+        number_rule=number_rule,
+        encoding=encoding,
+    )
     passages += window(plain, documents=documents, before=before, after=after, encoding=encoding)
-    order = {hit.chunk_id: place for place, (hit, _) in reversed(list(enumerate(found)))}
+    return by_best_hit(passages, [hit for hit, _ in found])
+
+
+def by_best_hit(passages: Iterable[Passage], hits: Iterable[Hit]) -> list[Passage]:
+    """Passages in the order of their best hits; what spills from a section comes last."""
+    order = {hit.chunk_id: place for place, hit in reversed(list(enumerate(best_first(hits))))}
     return sorted(
         passages, key=lambda passage: (passage.expansion == "spill", order[passage.hits[0].chunk_id])
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -478,6 +480,155 @@ def test_a_hit_in_the_preamble_has_no_heading() -> None:
     assert (passage.heading, passage.text) == ("", "Before all headings.\n\n")
 
 
+# --- the heading path and the paragraph above a number, on every expander --------------------------
+
+
+def all_of(document: Document) -> dict[str, Chunk]:
+    """The page as the one parent."""
+    span = Span(doc_id=document.doc_id, start=0, end=len(document.text))
+    n_tokens = tokens.count(document.text)
+    chunk = Chunk(
+        chunk_id="all",
+        doc_id=document.doc_id,
+        span=span,
+        text=document.text,
+        kind="parent",
+        position=0,
+        n_tokens=n_tokens,
+    )
+    return {"all": chunk}
+
+
+@pytest.mark.parametrize(
+    "expand",
+    [
+        children,
+        partial(window, before=0, after=0),
+        partial(window, before=0, after=0, merge=False),
+        partial(centred, max_tokens=13),
+    ],
+)
+def test_the_heading_path_stands_above_when_asked(expand: Any) -> None:
+    hits = [hit_on(GUIDE, "Pallets take longer.")]
+    documents = {"guide": GUIDE}
+    [without] = expand(hits, documents=documents)
+    assert without.heading == ""
+    [passage] = expand(hits, documents=documents, heading=True)
+    assert passage.heading == "Guide > Shipping > Times"
+    assert passage.text.startswith("Guide > Shipping > Times\nPallets take longer.")
+    check([passage], documents, apart=True)
+    # A table's row is read below its header, as in sections.
+    [row] = expand([hit_on(GUIDE, "| plan 30 |")], documents=documents, heading=True, **_roomy(expand))
+    assert row.heading == "Guide > Limits\n\n| plan | seats |\n|---|---|"
+
+
+def _roomy(expand: Any) -> dict[str, int]:
+    return {"max_tokens": 40} if getattr(expand, "func", None) is centred else {}
+
+
+def test_a_title_that_the_text_begins_with_is_not_repeated_above_it() -> None:
+    hits = [hit_on(GUIDE, "\n\n### Times\n\nA parcel")]
+    for expand in (children, partial(window, before=0, after=0)):
+        [passage] = expand(hits, documents={"guide": GUIDE}, heading=True)
+        assert passage.heading == "Guide > Shipping"
+    padded = page("\n\n# A\n\nOne.\n")
+    for start in (0, 1, 2):
+        [passage] = children([hit_at(padded, start, 5)], documents={"page": padded}, heading=True)
+        assert passage.heading == ""
+
+
+def test_merged_windows_stand_below_the_path_of_the_first() -> None:
+    hits = [hit_on(GUIDE, "| plan 0 |", 0.9), hit_on(GUIDE, "Pallets", 0.5)]
+    [passage] = window(hits, documents={"guide": GUIDE}, before=3, after=0, heading=True)
+    assert passage.text.startswith("Guide\n## Shipping\n\n### Times\n")
+    assert passage.text.endswith("| plan 0 | 0 seats |\n")
+
+
+def test_centred_counts_its_heading_and_leaves_it_out_before_the_sentence() -> None:
+    hits = [hit_on(GUIDE, "Pallets take longer.")]
+    n_bare = tokens.count("Pallets take longer.\n\n")
+    n_headed = tokens.count("Guide > Shipping > Times\nPallets take longer.\n\n")
+    for max_tokens in range(4, n_headed + 6):
+        [passage] = centred(hits, documents={"guide": GUIDE}, max_tokens=max_tokens, heading=True)
+        assert passage.n_tokens <= max_tokens
+        if n_bare <= max_tokens < n_headed:
+            assert passage.heading == ""
+            assert "Pallets take longer." in passage.text
+        if max_tokens >= n_headed:
+            assert passage.heading.startswith("Guide")
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_number_in_a_child_or_window_brings_the_paragraph_above(merge: bool) -> None:
+    hits = [hit_on(GUIDE, "A parcel takes 3 days.")]
+    for expand in (children, partial(window, before=0, after=0)):
+        options: dict[str, Any] = {"documents": {"guide": GUIDE}, "merge": merge}
+        [passage] = expand(hits, number_rule=True, **options)
+        assert passage.text.startswith(
+            f"All prices exclude VAT.\n\n## Shipping\n\n{GAP}A parcel takes 3 days."
+        )
+        check([passage], {"guide": GUIDE}, apart=True)
+        [both] = expand(hits, number_rule=True, heading=True, **options)
+        assert both.text == f"Guide > Shipping > Times\n{passage.text}"
+        [without] = expand(hits, **options)
+        assert "VAT" not in without.text
+        [no_digit] = expand([hit_on(GUIDE, "Pallets take longer.")], number_rule=True, **options)
+        assert "VAT" not in no_digit.text
+    [touching] = window(hits, documents={"guide": GUIDE}, before=1, after=0, number_rule=True)
+    assert touching.text.startswith("All prices exclude VAT.\n\n## Shipping\n\n### Times\n\nA parcel")
+
+
+def test_windows_that_bring_one_paragraph_become_one_passage() -> None:
+    filler = "".join(f"Line {'abcdefghij'[i % 10]} of the list.\n\n" for i in range(12))
+    document = page(f"Net prices.\n\n# Cost\n\nIntro.\n\n{filler}It is 5 euros.\n\n{filler}Or 7 dollars.\n")
+    hits = [hit_on(document, "Or 7 dollars.", 0.9), hit_on(document, "It is 5 euros.", 0.5)]
+    options: dict[str, Any] = {"documents": {"page": document}, "before": 0, "after": 0}
+    [passage] = window(hits, number_rule=True, heading=True, **options)
+    assert passage.text == f"Cost\nNet prices.\n\n{GAP}It is 5 euros.\n\n{GAP}Or 7 dollars.\n"
+    assert (passage.hits, passage.score) == (tuple(hits), 0.9)
+    check([passage], {"page": document}, apart=True)
+    assert len(window(hits, **options)) == 2
+
+
+def test_parents_take_a_heading_and_the_paragraph_above_a_number_once() -> None:
+    document = page("# Terms\n\nTalk.\n\nPrices are net.\n\n# Cost\n\nIt is 5 euros.\n\nOr 7 dollars.\n")
+    spans = [("p0", "# Terms"), ("p1", "# Cost"), ("p2", "Or 7")]
+    starts = [document.text.index(quote) for _, quote in spans]
+    records: dict[str, Chunk] = {}
+    for (name, _), start, end in zip(spans, starts, [*starts[1:], len(document.text)], strict=True):
+        [record] = all_of(document).values()
+        span = Span(doc_id="page", start=start, end=end)
+        records[name] = replace(record, chunk_id=name, span=span, text=document.text[start:end])
+    documents = {"page": document}
+    claim = hit_on(document, "It is 5 euros.", 0.9, parent_id="p1")
+    other = hit_on(document, "Or 7 dollars.", 0.8, parent_id="p2")
+    options: dict[str, Any] = {"documents": documents, "parents": records}
+
+    [alone] = parents([claim], **options)
+    assert alone.text == "# Cost\n\nIt is 5 euros.\n\n"
+    first, second = parents([claim, other], heading=True, number_rule=True, **options)
+    assert first.text == "Prices are net.\n\n# Cost\n\nIt is 5 euros.\n\n"
+    assert second.text == "Cost\nOr 7 dollars.\n"
+    [second] = parents([other], number_rule=True, **options)
+    assert second.text == f"Prices are net.\n\n{GAP}Or 7 dollars.\n"
+    # A parent that comes anyway holds it.
+    talk = hit_on(document, "Talk.", 0.1, parent_id="p0")
+    passages = parents([claim, talk], number_rule=True, **options)
+    assert [passage.text for passage in passages] == [records["p1"].text, records["p0"].text]
+    check(passages, documents, apart=False)
+
+
+def test_whole_page_hands_both_to_sections() -> None:
+    hits = [hit_on(GUIDE, "A parcel takes 3 days.")]
+    options: dict[str, Any] = {"documents": {"guide": GUIDE}, "threshold": 0}
+    for heading in (False, True):
+        for number_rule in (False, True):
+            switched: dict[str, Any] = {"heading": heading, "number_rule": number_rule}
+            assert whole_page(hits, **switched, **options) == sections(
+                hits, documents={"guide": GUIDE}, **switched
+            )
+
+
 # --- whole page -------------------------------------------------------------------------------------
 
 
@@ -682,6 +833,23 @@ def test_token_limits_of_windows_hold_on_any_page(
         [passage] = centred([hit], documents=documents, max_tokens=limit)
         assert passage.n_tokens <= limit
         assert passage.spans[0].overlap(visible(hit))
+
+
+@settings(max_examples=60, deadline=None)
+@given(pages_and_hits(), st.integers(0, 2), st.integers(4, 60), st.booleans())
+def test_rules_about_the_text_around_hold_on_any_page(
+    drawn: tuple[dict[str, Document], list[Hit]], radius: int, limit: int, number_rule: bool
+) -> None:
+    documents, hits = drawn
+    options: dict[str, Any] = {"documents": documents, "heading": True}
+    around = window(hits, before=radius, after=radius, number_rule=number_rule, **options)
+    merged = children(hits, merge=True, number_rule=number_rule, **options)
+    for passages in (around, merged, centred(hits, max_tokens=limit, **options)):
+        check(passages, documents, apart=True)
+        assert {hit.chunk_id for p in passages for hit in p.hits} == {hit.chunk_id for hit in hits}
+        assert [p.score for p in passages] == sorted((p.score for p in passages), reverse=True)
+    for passage in centred(hits, max_tokens=limit, merge=False, **options):
+        assert passage.n_tokens <= limit
 
 
 @settings(max_examples=40, deadline=None)
