@@ -273,3 +273,72 @@ def gap(
         "median prompt": sent["p50"],
     }
     return {name: round(value, 3) for name, value in parts.items()}
+
+
+#: A page or a section is small below this many tokens: the cap of a section's passage.
+SMALL_TOKENS = 800
+#: Sections are the unit when at most this share of the corpus stands in sections that are not small ...
+MAX_LARGE_SHARE = 0.25
+#: ... and there are none to speak of from this share on. Between the two, measure.
+MIN_LARGE_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Which expansion to begin with, why, and the figures that say so.
+
+    ``expansion`` is ``whole corpus``, ``page``, ``section``, ``window``, ``parent`` or ``measure first``.
+    """
+
+    expansion: str
+    reason: str
+    figures: dict[str, float]
+
+
+def advise(found: Lengths, *, budget: int = 4000, top_k: int = 8, rarely_changes: bool = False) -> Advice:
+    """Where to begin, from lengths alone: a default to measure against, never in place of measuring.
+
+    The thresholds were set on the development questions of this project's corpora, before the test
+    questions were scored. The first rule that holds decides: a corpus that fits the budget and rarely
+    changes can be sent whole, so that a provider's cache of the prompt pays for most of it; small pages are
+    sent whole; small sections are the author's own units; text without sections takes windows, where the
+    gate lets them pass, and parents of a set size where it does not.
+
+    Args:
+        found: the corpus, from :func:`lengths`.
+        budget: tokens of a prompt.
+        rarely_changes: the corpus stays as it is for many questions.
+
+    >>> page = Document(doc_id="kiln", title="Kiln", text="# Kiln\\n\\nHeat slowly. Then wait.\\n")
+    >>> advise(lengths([page]), rarely_changes=True).expansion, advise(lengths([page])).expansion
+    ('whole corpus', 'page')
+    """
+    if not found.page:
+        raise ValueError("found holds no page: there is nothing to advise on")
+    total = sum(found.page)
+    figures = {
+        "corpus tokens": total,
+        "page p95": summary(found.page)["p95"],
+        "large share": sum(n for n in found.section if n > SMALL_TOKENS) / max(1, sum(found.section)),
+    }
+    ruling = gate(found, top_k=top_k, budget=budget)
+    large = figures["large share"]
+    if rarely_changes and total <= budget:
+        expansion = "whole corpus"
+        reason = f"all of it is {total:,} tokens a question, within {budget:,}"
+    elif figures["page p95"] < SMALL_TOKENS:
+        expansion, reason = "page", f"95 of 100 pages are below {SMALL_TOKENS} tokens"
+    elif large <= MAX_LARGE_SHARE:
+        expansion, reason = "section", f"{large:.0%} of the text is in sections above {SMALL_TOKENS} tokens"
+    elif large < MIN_LARGE_SHARE:
+        expansion = "measure first"
+        reason = f"{large:.0%} of the text is in sections above {SMALL_TOKENS} tokens: neither few nor most"
+    elif ruling.passes:
+        expansion, reason = "window", f"{large:.0%} of the text is in large sections; windows are bounded"
+    else:
+        expansion, reason = "parent", f"{large:.0%} of the text is in large sections; {ruling.reason}"
+    return Advice(
+        expansion=expansion,
+        reason=reason,
+        figures={name: round(value, 3) for name, value in figures.items()},
+    )

@@ -128,7 +128,7 @@ def test_no_prompt_of_windows_is_above_its_bound(words, before, after, top_k, ca
 
 def test_a_document_made_for_it_comes_close_to_the_bound():
     cap, radius, top_k = 128, 2, 8
-    sentence = "Tall" + " cone" * (cap - 3) + "."  # and the space behind it
+    sentence = "Tall" + " cone" * (cap - 4) + "."  # and the space behind it
     assert count(sentence + " ") == cap
     n_sentences = top_k * (2 * radius + 2)
     document = Document(doc_id="made", title="", text=" ".join([sentence] * n_sentences))
@@ -180,3 +180,33 @@ def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
 def test_what_cannot_be_computed_is_refused(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def pages_of(n_sections, n_words, n_pages=4):
+    section = "## Part {}\n\n" + "The kiln holds nine trays of pots and more. " * (n_words // 9) + "\n\n"
+    return [
+        page("".join(section.format(i) for i in range(n_sections)), f"p{number}") for number in range(n_pages)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("docs", "options", "expansion"),
+    [
+        (pages_of(3, 90), {"rarely_changes": True}, "whole corpus"),
+        (pages_of(3, 90), {"rarely_changes": True, "budget": 900}, "page"),
+        (pages_of(3, 90), {}, "page"),
+        (pages_of(12, 300), {}, "section"),
+        (pages_of(1, 2700), {}, "window"),
+        ([*pages_of(5, 450), page(pages_of(1, 1800)[0].text, "large")], {}, "section"),
+        ([*pages_of(5, 450), page(pages_of(1, 4500)[0].text, "large")], {}, "measure first"),
+        ([page(LOG)], {}, "parent"),
+    ],
+)
+def test_advice_follows_the_lengths(docs, options, expansion):
+    advice = profiles.advise(lengths(docs), **options)
+    assert (advice.expansion, bool(advice.reason)) == (expansion, True)
+
+
+def test_no_advice_without_a_page():
+    with pytest.raises(ValueError, match="holds no page"):
+        profiles.advise(lengths([]))
