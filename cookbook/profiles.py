@@ -207,6 +207,12 @@ def tail(sizes: Sequence[int], *, budget: int) -> dict[str, float | None]:
     return {**summary(sizes), "p99_low": low, "p99_high": high, "above": round(above, 6)}
 
 
+#: Tokens that a sentence may take more inside a window than alone. The space that ends one sentence becomes
+#: part of the next one's first word, and that word may then be cut otherwise: "ollow" is one token, " ollow"
+#: three. No word of cl100k_base's vocabulary takes more than four beyond itself and the space.
+SEAM_TOKENS = 4
+
+
 def window_bound(
     question: str,
     *,
@@ -220,15 +226,14 @@ def window_bound(
 ) -> int:
     """The largest prompt that ``top_k`` windows around sentence chunks can make, overhead included.
 
-    ``top_k * (before + 1 + after)`` sentences of at most ``max_sentence_tokens``; one token for each place
-    where two sentences meet, since a space that ends one becomes part of the next one's first word; the
-    label and the two line ends of each passage; system text, question and the chat format. Merging windows
-    only takes text away.
+    ``top_k * (before + 1 + after)`` sentences of at most ``max_sentence_tokens``, and :data:`SEAM_TOKENS`
+    for each; the label and the two line ends of each passage; system text, question and the chat format.
+    Merging windows only takes text away.
     """
     base = pack(question, [], budget=10**9, system=system, encoding=encoding).n_tokens
     label = max((count(f"[{top_k}] {doc_id}\n", encoding=encoding) for doc_id in doc_ids), default=0)
     n_sentences = before + 1 + after
-    return base + top_k * (label + 2 + n_sentences * (max_sentence_tokens + 1))
+    return base + top_k * (label + 2 + n_sentences * (max_sentence_tokens + SEAM_TOKENS))
 
 
 def gap(

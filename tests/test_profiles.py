@@ -143,6 +143,20 @@ def test_a_document_made_for_it_comes_close_to_the_bound():
     assert 0.95 * bound <= pack("How long?", passages, budget=10**6).n_tokens <= bound
 
 
+def test_what_a_space_in_front_adds_to_a_word():
+    """Over every word of the vocabulary: what the bound allows where two sentences meet."""
+    from cookbook.tokens import get_encoding
+
+    encoding = get_encoding("cl100k_base")
+    most = 0
+    for token in range(100_256):
+        word = encoding.decode_single_token_bytes(token).decode("utf-8", "replace")
+        if not word[0].isspace() and "\ufffd" not in word:
+            apart = 1 + len(encoding.encode_ordinary(word))
+            most = max(most, len(encoding.encode_ordinary(" " + word)) - apart)
+    assert most == profiles.SEAM_TOKENS
+
+
 def test_the_causes_of_the_gap_add_up():
     parts = profiles.gap([5, 7, 90], [[7, 90], [90], [5, 5, 7]], [110, 100, 30], overhead=12)
     causes = ["k x median", "skew of units", "selection", "sharing", "overhead"]
