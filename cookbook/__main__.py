@@ -1,20 +1,24 @@
-"""Command line -> an answer with its evidence, or executed notebooks.
+"""Command line -> an answer with its evidence, executed notebooks, a sheet to label, a table of verdicts.
 
-The two commands::
+The commands::
 
     python -m cookbook ask "What does merge do with keys that match nothing?" --corpus pandas
     python -m cookbook run
+    python -m cookbook traces --sample 20 --corpus wiki
+    python -m cookbook claims
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import time
+from pathlib import Path
 
 from .errors import CookbookError
-from .types import Quote, Trace
+from .types import Document, Quote, Trace
 
 
 def show(trace: Trace, *, seconds: float) -> str:
@@ -44,9 +48,17 @@ def _number(quote: Quote, trace: Trace) -> int:
     )
 
 
+def _documents(arguments: argparse.Namespace) -> list[Document]:
+    from . import corpora
+
+    if arguments.folder is not None:
+        return corpora.load_folder(arguments.folder)
+    return corpora.load_corpus(arguments.corpus)
+
+
 def ask(arguments: argparse.Namespace) -> int:
     """Index the corpus where the store is empty, then answer."""
-    from . import corpora, pipeline, prompts
+    from . import pipeline, prompts
     from .providers import LLMClient
     from .stores import open_store
     from .tracing import init_tracing
@@ -61,11 +73,7 @@ def ask(arguments: argparse.Namespace) -> int:
     with open_store(arguments.store, collection="cookbook", settings=settings) as store:
         if not (store.complete and store.count()):
             print(f"reading {source}", file=sys.stderr)
-            docs = (
-                corpora.load_folder(arguments.folder)
-                if arguments.folder is not None
-                else corpora.load_corpus(source)
-            )
+            docs = _documents(arguments)
             print(f"cutting, embedding and storing {len(docs)} pages", file=sys.stderr)
             n_chunks = pipeline.index(
                 docs, store=store, client=client, chunker=strategy.chunker, progress=True
@@ -84,6 +92,48 @@ def run(arguments: argparse.Namespace) -> int:
     return runner.run(only=arguments.only)
 
 
+def traces(arguments: argparse.Namespace) -> int:
+    """Write a sheet of traces to label by hand, or read one back as questions."""
+    from . import corpora, labels, pipeline
+    from .providers import LLMClient
+    from .stores import QdrantBackend
+
+    docs = _documents(arguments)
+    name = arguments.corpus if arguments.folder is None else Path(arguments.folder).resolve().name
+    if arguments.read is not None:
+        questions = labels.read(arguments.read.read_text(encoding="utf-8"), docs, corpus=name)
+        _write_new(arguments.out or arguments.read.with_suffix(".jsonl"), labels.jsonl(questions))
+        print(f"{len(questions)} questions are labelled", file=sys.stderr)
+        return 0
+    if arguments.questions is not None:
+        lines = arguments.questions.read_text(encoding="utf-8").splitlines()
+        asked = [line.strip() for line in lines if line.strip()]
+    elif arguments.folder is not None:
+        raise ValueError("--folder needs --questions FILE: what your users asked, one question a line")
+    else:
+        asked = [question.question for question in corpora.load_eval_questions(name)]
+    sample = random.Random(arguments.seed).sample(asked, min(arguments.sample, len(asked)))
+    client, strategy = LLMClient(), pipeline.STRATEGIES[arguments.strategy]
+    with QdrantBackend("traces") as store:
+        pipeline.index(docs, store=store, client=client, chunker=strategy.chunker, progress=True)
+        found = [
+            pipeline.ask(question, store=store, client=client, strategy=strategy, read=False)
+            for question in sample
+        ]
+    _write_new(arguments.out or Path("traces.md"), labels.sheet(found))
+    return 0
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet: what somebody labelled is not written over."""
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ValueError(f"{str(path)!r} exists: move it, or name another file with --out") from error
+    print(f"wrote {path}", file=sys.stderr)
+
+
 def claims(_: argparse.Namespace) -> int:
     """The verdicts on the sources' claims, as the notebooks stored them."""
     from . import verdicts
@@ -94,16 +144,11 @@ def claims(_: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    from .pipeline import STRATEGIES
-
     top = argparse.ArgumentParser(prog="python -m cookbook", description="Small-to-big retrieval.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     one = commands.add_parser("ask", help="answer a question over a corpus")
     one.add_argument("question")
-    where = one.add_mutually_exclusive_group()
-    where.add_argument("--corpus", default="pandas", help="a corpus by name (default: pandas)")
-    where.add_argument("--folder", help="a folder of Markdown and text files of your own")
-    one.add_argument("--strategy", choices=sorted(STRATEGIES), default="section")
+    _add_source(one)
     one.add_argument(
         "--store", default=":memory:", help="where the index is kept: :memory:, a folder, or a URL"
     )
@@ -113,9 +158,33 @@ def parser() -> argparse.ArgumentParser:
         "--only", nargs="*", default=[], metavar="NAME", help="notebooks by the start of their name"
     )
     two.set_defaults(call=run)
+    sheet = commands.add_parser("traces", help="write a sheet of traces to label by hand, or read it back")
+    _add_source(sheet)
+    sheet.add_argument("--sample", type=_count, default=20, metavar="N", help="how many traces (default: 20)")
+    sheet.add_argument("--seed", type=int, default=0, help="which ones")
+    sheet.add_argument("--questions", type=Path, metavar="FILE", help="questions, one a line, to draw from")
+    sheet.add_argument("--read", type=Path, metavar="SHEET", help="read a labelled sheet as questions")
+    sheet.add_argument("--out", type=Path, metavar="FILE", help="what to write (default: traces.md)")
+    sheet.set_defaults(call=traces)
     three = commands.add_parser("claims", help="what the notebooks found of the sources' claims")
     three.set_defaults(call=claims)
     return top
+
+
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    return number
+
+
+def _add_source(command: argparse.ArgumentParser) -> None:
+    """Where the pages come from and how they are cut."""
+    from .pipeline import STRATEGIES
+
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("--corpus", default="pandas", help="a corpus by name (default: pandas)")
+    where.add_argument("--folder", help="a folder of Markdown and text files of your own")
+    command.add_argument("--strategy", choices=sorted(STRATEGIES), default="section")
 
 
 def main(argv: list[str] | None = None) -> int:

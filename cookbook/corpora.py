@@ -151,7 +151,9 @@ def load_eval_questions(corpus: str | None = None) -> list[Question]:
         raise ValueError(f"corpus={corpus!r} has no questions; these have: {', '.join(sorted(files))}")
     questions: dict[str, Question] = {}
     for name in sorted(files) if corpus is None else [corpus]:
-        for number, line in enumerate(files[name].read_text(encoding="utf-8").splitlines(), start=1):
+        # Not splitlines: it also ends a line at U+2028, which may stand inside a JSON string.
+        lines = files[name].read_text(encoding="utf-8").rstrip("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
             where = f"corpora/{name}/questions.jsonl line {number}"
             try:
                 question = _question(json.loads(line))

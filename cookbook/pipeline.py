@@ -1,4 +1,4 @@
-"""Documents -> an indexed store; a question -> a Trace of every stage; a strategy and Questions -> a table."""
+"""Documents -> an indexed store; a question -> a Trace of every stage; Questions -> a table a strategy."""
 
 from __future__ import annotations
 

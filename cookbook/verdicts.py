@@ -1,4 +1,4 @@
-"""A claim's number and a finding -> a verdict that a notebook prints; stored notebooks -> the table of verdicts.
+"""A claim and a finding -> a verdict that a notebook prints; stored notebooks -> the table of verdicts.
 
 The claims are those of three published texts: A, "A fixed neighbourhood expands predictably; a section does
 not"; B, "When a Retrieval Snippet Needs the Paragraph Above It"; C, the recipe "Sentence-Window and
