@@ -3,6 +3,7 @@
 # make lint   ruff and mypy
 # make lab    the notebooks in JupyterLab
 # make ask Q="How do I ...?"   one answer from a corpus (CORPUS=pandas unless told)
+# make mutation   planted faults, and the notebooks that each turns red (some minutes)
 # make claims the verdicts on the sources' claims, as the notebooks stored them
 # make notebooks   refresh the stored outputs in place; make bench   the speed comparison
 #
@@ -17,7 +18,7 @@ export COOKBOOK_QUESTION := $(value Q)
 export UV_SYSTEM_CERTS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint lab ask claims notebooks bench lock clean
+.PHONY: run test lint lab ask claims mutation notebooks bench lock clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.full
@@ -37,6 +38,9 @@ lab: $(VENV)/.full
 ask: $(VENV)/.ask
 	@test -n "$$COOKBOOK_QUESTION" || { echo 'Give a question: make ask Q="How do I ...?"' >&2; exit 2; }
 	@$(PY) -m cookbook ask "$$COOKBOOK_QUESTION" --corpus "$(CORPUS)"
+
+mutation: $(VENV)/.full
+	$(PY) tests/mutation.py
 
 claims: $(VENV)/.full
 	@$(PY) -m cookbook claims
