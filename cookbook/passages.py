@@ -26,6 +26,15 @@ N_PAGES = 128
 Interval = tuple[int, int]
 
 
+def _start(span: Span) -> int:
+    return span.start
+
+
+def _n_until(spans: Sequence[Span], offset: int) -> int:
+    """How many of the spans, which follow each other, end at or before an offset."""
+    return bisect_right(spans, offset, key=lambda span: span.end)
+
+
 class Page:
     """A document with what expansion asks of it, each computed when first needed and kept.
 
@@ -91,23 +100,23 @@ class Page:
 
     def sentences_of(self, span: Span, max_tokens: int | None) -> list[Span]:
         """The sentences that a span touches."""
-        in_blocks = range(self.block_at(span.start), self.block_at(span.end - 1) + 1)
-        return [
-            sentence
-            for block in in_blocks
-            for sentence in self.sentences(block, max_tokens)
-            if sentence.overlap(span)
-        ]
+        touched: list[Span] = []
+        for block in range(self.block_at(span.start), self.block_at(span.end - 1) + 1):
+            found = self.sentences(block, max_tokens)
+            touched += found[_n_until(found, span.start) : bisect_left(found, span.end, key=_start)]
+        return touched
 
     def sentences_before(self, offset: int, max_tokens: int | None) -> Iterator[Span]:
         """The sentences that end at or before an offset, the nearest first."""
         for block in range(self.block_at(max(offset - 1, 0)), -1, -1):
-            yield from (s for s in reversed(self.sentences(block, max_tokens)) if s.end <= offset)
+            found = self.sentences(block, max_tokens)
+            yield from reversed(found[: _n_until(found, offset)])
 
     def sentences_behind(self, offset: int, max_tokens: int | None) -> Iterator[Span]:
         """The sentences that start at or behind an offset, the nearest first."""
         for block in range(self.block_at(offset), len(self.blocks)):
-            yield from (s for s in self.sentences(block, max_tokens) if s.start >= offset)
+            found = self.sentences(block, max_tokens)
+            yield from found[bisect_left(found, offset, key=_start) :]
 
     def span(self, start: int, end: int) -> Span:
         """A span of this page."""

@@ -105,6 +105,12 @@ def test_a_page_cuts_the_sentences_that_the_document_has() -> None:
         assert view.sentences_of(span(0, len(text)), cap) == expected
         assert list(view.sentences_behind(0, cap)) == expected
         assert list(view.sentences_before(len(text), cap)) == expected[::-1]
+        for at in range(len(text)):
+            assert view.sentences_of(span(at, at + 9), cap) == [
+                s for s in expected if s.overlap(span(at, at + 9))
+            ]
+            assert list(view.sentences_behind(at, cap)) == [s for s in expected if s.start >= at]
+            assert list(view.sentences_before(at, cap)) == [s for s in expected if s.end <= at][::-1]
 
 
 TEXT = (
