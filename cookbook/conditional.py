@@ -157,8 +157,7 @@ def mostly_hit(parents: Mapping[str, Chunk], *, min_share: float = 0.5) -> Rule:
         parent = expanders.parent_of(members[0], parents)
         if parent is None:
             return False
-        hit_spans = merge_spans(hit.span for hit in members)
-        left = subtract(parent.span, hit_spans)
+        left = subtract(parent.span, [hit.span for hit in members])
         n_parent = _n_visible(document, [parent.span])
         return n_parent - _n_visible(document, left) >= min_share * n_parent
 

@@ -253,6 +253,14 @@ def test_the_share_of_a_parent_by_hand(spans: list[tuple[int, int]], share: floa
     assert not mostly_hit({"p0": P0}, min_share=share + 1e-9)(members, PUMP)
 
 
+def test_the_share_itself_is_enough() -> None:
+    members = [hit_at(PUMP, start, end, parent_id="p0") for start, end in [(0, 9), (10, 19), (20, 28)]]
+    assert mostly_hit({"p0": P0}, min_share=1)(members, PUMP)
+    half = page("Ab. Cd.", "half")
+    rule = mostly_hit({"p": whole(half, "p", 0, 7)})
+    assert rule([hit_on(half, "Cd.", parent_id="p")], half)
+
+
 def test_auto_merge_by_hand() -> None:
     hits = [
         hit_at(PUMP, 29, 40, 0.9, parent_id="p1"),
