@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from .judges import Judgement, judge
 from .prompts import REFUSAL, REFUSED
+from .rankers import check_at_least
 from .types import EvalSample, Hit, Question, Quote, Span, Trace
 
 __all__ = [
@@ -64,14 +65,15 @@ def _shared(a: Mapping[str, Sequence[tuple[int, int]]], b: Mapping[str, Sequence
 
 
 def span_recall(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> float | None:
-    """Share of the gold characters that were found; None when there is no gold.
+    """Share of the gold characters that were found; None when there is no gold, or only empty spans.
 
     >>> a = Span(doc_id="a", start=0, end=10)
     >>> span_recall([a], [Span(doc_id="a", start=5, end=30), Span(doc_id="a", start=6, end=9)])
     0.5
     """
     wanted, sent = _merged(gold), _merged(found)
-    return _shared(wanted, sent) / _size(wanted) if wanted else None
+    size = _size(wanted)
+    return _shared(wanted, sent) / size if size else None
 
 
 def span_precision(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> float:
@@ -233,6 +235,10 @@ class Interval:
         return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and value == value
+
+
 def _resampled(values: Sequence[float], *, seed: int, n_samples: int) -> Any:
     import numpy as np
 
@@ -242,7 +248,7 @@ def _resampled(values: Sequence[float], *, seed: int, n_samples: int) -> Any:
 
 
 def interval(values: Iterable[float | None], *, seed: int = 0, n_samples: int = 2000) -> Interval:
-    """Mean of the values that are not None, with its 95 % bootstrap interval.
+    """Mean of the values that are not None or NaN (as pandas writes it), with its 95 % bootstrap interval.
 
     Raises:
         ValueError: no value is left.
@@ -250,7 +256,8 @@ def interval(values: Iterable[float | None], *, seed: int = 0, n_samples: int = 
     >>> print(interval([True, True, False, True]))
     0.75 [0.25, 1.00]
     """
-    known = [float(value) for value in values if value is not None]
+    check_at_least(1, n_samples=n_samples)
+    known = [float(value) for value in values if _known(value)]
     if not known:
         raise ValueError("values holds no number: there is nothing to average")
     import numpy as np
@@ -286,7 +293,7 @@ def compare(
     """
     if len(a) != len(b):
         raise ValueError(f"a has {len(a)} values and b {len(b)}: pair them by question")
-    pairs = [float(y) - float(x) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
+    pairs = [float(y) - float(x) for x, y in zip(a, b, strict=True) if _known(x) and _known(y)]
     difference = interval(pairs, seed=seed, n_samples=n_samples)
     verdict = "not distinguishable"
     if difference.low > 0:
@@ -311,8 +318,10 @@ def shuffled_control(
         that can fail has its upper point below the lower end of what is measured.
 
     Raises:
-        ValueError: fewer than two questions, or another number of traces.
+        ValueError: fewer than two questions, another number of traces, or a metric without a value for
+            any of them.
     """
+    check_at_least(1, n_shuffles=n_shuffles)
     if len(questions) != len(traces) or len(questions) < 2:
         raise ValueError(
             f"{len(questions)} questions and {len(traces)} traces: "
@@ -331,8 +340,10 @@ def shuffled_control(
             if (i, j) not in known:
                 known[i, j] = metric(questions[i], traces[j])
             value = known[i, j]
-            if value is not None:
+            if _known(value):
                 values.append(float(value))
+        if not values:
+            raise ValueError("metric gave no number for any question: there is nothing to average")
         means.append(sum(values) / len(values))
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(mean=float(np.mean(means)), low=float(low), high=float(high), n=n_shuffles)

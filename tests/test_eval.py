@@ -215,6 +215,11 @@ def test_the_control_exposes_a_metric_that_cannot_fail():
 def test_a_shuffle_needs_two_questions_and_their_traces():
     with pytest.raises(ValueError, match="1 questions and 1 traces"):
         shuffled_control([question()], [trace([])], lambda q, t: 1.0)
+    pair = [question(), question()], [trace([]), trace([])]
+    with pytest.raises(ValueError, match="metric gave no number"):
+        shuffled_control(*pair, lambda q, t: None)
+    with pytest.raises(ValueError, match="n_shuffles=0 must be at least 1"):
+        shuffled_control(*pair, lambda q, t: 1.0, n_shuffles=0)
 
 
 def recall(q, t):
@@ -432,3 +437,27 @@ def test_a_retriever_that_returns_everything_is_found_out(wiki):
     assert {failure(q, everything) for q in questions if q.evidence} == {"contradicted", "diluted"}
     control = shuffled_control(questions, [everything] * len(questions), recall)
     assert control.low == 1.0, "its recall is that of chance"
+
+
+def test_spans_without_characters_are_no_gold():
+    empty = Span(doc_id="a", start=4, end=4)
+    assert span_recall([empty], [Span(doc_id="a", start=0, end=9)]) is None
+
+
+def test_what_pandas_writes_for_none_is_left_out():
+    nan = float("nan")
+    assert interval([1.0, nan, None, 0.0]).n == 2
+    assert compare([1.0, nan, 0.0], [1.0, 1.0, None]).difference.n == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: interval([1.0], n_samples=0), "n_samples=0 must be at least 1"),
+        (lambda: interval([float("nan")]), "holds no number"),
+        (lambda: compare([1], [1], n_samples=0), "n_samples=0 must be at least 1"),
+    ],
+)
+def test_an_interval_of_nothing_is_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
