@@ -38,6 +38,7 @@ class _Sentence(NamedTuple):
     mark: str
     tags: str
     bare: bool  # neither opening words nor closing words are added
+    joins: bool  # it may follow the one before it after ", and"
 
 
 class _Turn(NamedTuple):
@@ -52,6 +53,7 @@ class _Ask(NamedTuple):
     qualifiers: str
     forbidden: str
     sort: str  # questions of one sort (``amt``, ``date``) mislead each other within a call
+    undone: str  # tags of sentences that give another answer, so that it is not asked
     question: _Text
     answer: _Text
 
@@ -80,10 +82,11 @@ class _Grammar(NamedTuple):
 # Compiling the grammar
 
 _LISTS = (
-    "caller_prefix", "agent_prefix", "caller_tail", "agent_tail", "caller_qtail", "agent_qtail",
-    "caller_long", "agent_long", "question_prefix", "unanswerable",
+    "caller_prefix", "agent_prefix", "agent_fact_prefix", "caller_tail", "agent_tail", "caller_fact",
+    "agent_fact", "caller_qtail", "agent_qtail", "caller_long", "agent_long", "agent_fact_long",
+    "question_prefix", "unanswerable",
 )  # fmt: skip
-_EXCHANGES = ("greeting", "farewell", "aside", "transition")
+_EXCHANGES = ("greeting", "farewell", "aside", "transition", "handover")
 
 
 def _compile(text: str) -> _Text:
@@ -150,8 +153,9 @@ def _sentence(text: str) -> _Sentence:
     # A segment inside the sentence is said or not by chance.
     text = re.sub(r"<([^<>]*)>", r"{\1|}", text.rstrip("?!"))
     core, *compiled = (_compile(piece) for piece in (text, *segments))
+    joins = not any(form.startswith(_OPENED) for form, _ in core[0])
     return _Sentence(
-        core, _length(core), [(segment, _length(segment)) for segment in compiled], mark, tags, bare
+        core, _length(core), [(segment, _length(segment)) for segment in compiled], mark, tags, bare, joins
     )
 
 
@@ -179,8 +183,10 @@ def _topic(head: str, lines: list[str]) -> _Topic:
         elif line.startswith("? "):
             options, question, answer = line[2:].split(" :: ")
             tags = dict(field.split("=") for field in options.split())
-            evidence, qualifiers, forbidden, sort = (tags.get(key, "") for key in "eqft")
-            asks.append(_Ask(evidence, qualifiers, forbidden, sort, _compile(question), _compile(answer)))
+            evidence, qualifiers, forbidden, sort, undone = (tags.get(key, "") for key in "eqftx")
+            asks.append(
+                _Ask(evidence, qualifiers, forbidden, sort, undone, _compile(question), _compile(answer))
+            )
         else:
             blocks[-1][1].append(line)
     for part, block in blocks:
@@ -200,7 +206,7 @@ def _grammar() -> _Grammar:
             grammar.topics.append(_topic(head, lines))
         elif head in _LISTS:
             grammar.lines[head] = [_compile(line) for line in lines]
-        elif head == "transition":
+        elif head in ("transition", "handover"):
             grammar.exchanges[head] = [_turns([line]) for line in lines]
         elif head in _EXCHANGES:
             blocks = re.split(r"\n\s*\n", body.strip())
@@ -266,7 +272,8 @@ class _Call:
         self.common: dict[str, str] = {
             "me": f"{first[pair % len(first)]} {last[pair // len(first)]}",
             "title": first[pair % len(first)],
-            "other": other, "he": he, "his": "his" if he == "he" else "her", "ag": agent,
+            "other": other, "he": he, "his": "his" if he == "he" else "her",
+            "him": "him" if he == "he" else "her", "ag": agent,
             "col": mate if mate != agent else names["first"][self.today % len(first)],
             "biz": pick(names["biz"]), "town": pick(names["town"]), "street": pick(names["street"]),
         }  # fmt: skip
@@ -333,10 +340,14 @@ class _Values(dict[str, str]):
         elif name in ("fd2", "fd3"):
             first = self._day("fd" if name == "fd2" else "fd2")
             low, high = first + 2, first + 16
-        elif name == "fdb":
-            low, high = today + 1, self._day("fd") - 1
-        elif name == "fd2b":
-            low, high = today + 1, self._day("fd2") - 1
+        elif name in ("fdb", "fd2b", "edb"):
+            low, high = today + 1, self._day(name[:-1]) - 1
+        elif name == "ed":
+            low, high = today + 34, today + 50
+        elif name == "rd":
+            low, high = today - 5, today - 1
+        elif name == "rde":
+            low = high = self._day("rd") + 14
         elif name == "pd":
             low, high = today - 70, today - 12
         elif name == "pd2":
@@ -361,6 +372,9 @@ class _Values(dict[str, str]):
             call.ranges += 1
             goods = pool[pick(self.goods)] if name == "item" else pool[self.goods[0]]
             noun = pick(goods)
+            other = self.get("item2" if name == "item" else "item", "")
+            while other.endswith(noun):
+                noun = pick(goods)
             return f"{ranges[(call.ranges * 37) % len(ranges)]} {noun}"
         if name == "item3":
             call.ranges += 1
@@ -391,7 +405,9 @@ class _Values(dict[str, str]):
             if name == "pts":
                 return f"{1000 + int(rnd() * 5000):,}"
             return f"{int(self['pts'].replace(',', '')) + 120 + int(rnd() * 1800):,}"
-        if name[:2] in ("fd", "pd"):
+        if name in ("fdy", "pdy"):  # the day of another year, which has another weekday
+            return _DAYS[self._day(name[:2])][0]
+        if name[:2] in ("fd", "pd", "rd", "ed"):
             return pick(_DAYS[self._day(name)])
         if name in ("p", "pm"):
             return f"{pick(pool['female' if name == 'p' else 'male'])} {pick(pool['last'])}"
@@ -441,8 +457,8 @@ def _pence(amount: str) -> int:
 # the median). A sentence often stays below its target, for want of something to say, so that the targets
 # lie above the lengths wanted; lengths for other ratios lie on a line through these two.
 _TARGETS = (
-    (0.0, 88, 38), (0.1, 90, 64), (0.3, 92, 94), (0.5, 93, 116), (0.7, 93, 140), (0.85, 94, 164),
-    (0.95, 94, 198), (0.99, 95, 250), (1.0, 98, 310),
+    (0.0, 94, 40), (0.1, 96, 68), (0.3, 98, 100), (0.5, 98, 122), (0.7, 98, 144), (0.85, 98, 168),
+    (0.95, 98, 200), (0.99, 98, 250), (1.0, 100, 310),
 )  # fmt: skip
 
 
@@ -465,22 +481,12 @@ def _targets(p95_ratio: float) -> list[float]:
 _targets_of = lru_cache(maxsize=8)(_targets)
 
 
+# What begins so takes no opening words, and follows no other sentence after ", and".
 _OPENED = (
-    "and ",
-    "but ",
-    "so ",
-    "then ",
-    "oh",
-    "ah",
-    "no ",
-    "no,",
-    "not ",
-    "yes",
-    "well",
-    "good",
-    "gone",
-    "there",
-)
+    "and ", "but ", "so ", "then ", "oh", "ah", "no ", "no,", "not ", "yes", "well", "good", "gone", "there",
+    "by all", "happily", "of course", "congrat", "thank", "bless", "lovely", "wonderful", "perfect", "done",
+    "fine", "hang on", "one second", "I'm so sorry", "please", "never", "spot on", "just in time",
+)  # fmt: skip
 
 
 def _fill(text: _Text, values: _Values, rnd: Callable[[], float]) -> str:
@@ -525,17 +531,27 @@ class _Writer:
         self.names = call.common["title"], call.common["ag"]  # whom the agent and the caller speak to
         self.rnd, self.targets, self.labels = rnd, targets, labels
         lines = grammar.lines
-        self.prefixes = [_Bank(lines[f"{who}_prefix"], rnd) for who in ("agent", "caller")]
+
+        def banks(*names: str) -> list[_Bank[_Text]]:
+            made = {name: _Bank(lines[name], rnd) for name in names}
+            return [made[name] for name in names]
+
+        # Of the agent and of the caller, each without and with a fact in the sentence.
+        self.prefixes = banks("agent_prefix", "agent_fact_prefix", "caller_prefix", "caller_prefix")
+        self.tails = banks("agent_tail", "agent_fact", "caller_tail", "caller_fact")
+        self.long = banks("agent_long", "agent_fact_long", "caller_long", "caller_long")
+        self.qtails = banks("agent_qtail", "caller_qtail")
         self.asking = _Bank(lines["question_prefix"], rnd)
-        self.tails = [_Bank(lines[f"{who}_tail"], rnd) for who in ("agent", "caller")]
-        self.long = [_Bank(lines[f"{who}_long"], rnd) for who in ("agent", "caller")]
-        self.qtails = [_Bank(lines[f"{who}_qtail"], rnd) for who in ("agent", "caller")]
         self.pieces: list[str] = []
         self.position = 0
         self.count = 0
+        self.named = -9  # the sentence in which one called the other by name
         self.speaker: bool | None = None
 
-    def say(self, turns: list[_Turn], values: _Values, said: dict[str, _Said]) -> None:
+    def say(
+        self, turns: list[_Turn], values: _Values, said: dict[str, _Said], *, part: str = "small talk"
+    ) -> None:
+        """One exchange. Small talk takes no closing words, the end of a matter none about the matter."""
         rnd, targets, pieces = self.rnd, self.targets, self.pieces
         position, count = self.position, self.count
         for turn in turns:
@@ -557,7 +573,7 @@ class _Writer:
                 lead = " "
                 room = targets[int(rnd() * 1001)] - left
                 left = 0
-                core, _, segments, mark, tags, bare = sentences[n]
+                core, _, segments, mark, tags, bare, _ = sentences[n]
                 n += 1
                 text = _fill(core, values, rnd)
                 if len(text) > room:
@@ -570,8 +586,10 @@ class _Writer:
                     and room > len(text) + 12
                     and not text.startswith(_OPENED)
                 ):
-                    bank = self.asking if mark == "?" else self.prefixes[caller]
-                    text = f"{_fill(bank.take(), values, rnd)} {text}"
+                    bank = self.asking if mark == "?" else self.prefixes[2 * caller + bool(tags)]
+                    opening = _fill(bank.take(), values, rnd)
+                    if text.partition(" ")[0].rstrip(",") not in opening.replace(",", "").split():
+                        text = f"{opening} {text}"
                 room -= len(text)
                 while True:
                     for segment, length in segments:
@@ -580,19 +598,33 @@ class _Writer:
                         more = _fill(segment, values, rnd)
                         text += more
                         room -= len(more)
-                    if n == len(sentences) or mark != "." or bare or room < 0.8 * sentences[n].length + 6:
+                    if n == len(sentences) or mark != "." or bare or not sentences[n].joins:
+                        break
+                    if room < 0.8 * sentences[n].length + 6:
                         break
                     # A long sentence goes on with the speaker's next one, as people talk.
-                    core, _, segments, mark, more_tags, bare = sentences[n]
+                    core, _, segments, mark, more_tags, bare, _ = sentences[n]
                     n += 1
                     tags += more_tags
                     more = _fill(core, values, rnd)
                     text += f", and {more}"
                     room -= len(more) + 6
                 if room > 25 and not bare and len(text) > 19:
-                    text += self.close(caller, mark, values, room, len(text))
-                elif len(text) < 40 and not tags and rnd() < 0.42 and self.names[caller] not in text:
+                    if part != "small talk":
+                        closing = self.close(caller, mark, values, room, len(text), bool(tags), part)
+                        # No "it, it's".
+                        if not closing[2:].startswith(text[text.rfind(" ") + 1 :]):
+                            text += closing
+                elif (
+                    len(text) < 40
+                    and not tags
+                    and rnd() < 0.42
+                    and not bare
+                    and count - self.named > 3
+                    and self.names[caller] not in text
+                ):
                     text += f", {self.names[caller]}"
+                    self.named = count
                 text = text[0].upper() + text[1:] + mark
                 pieces.append(text)
                 if tags:
@@ -603,17 +635,19 @@ class _Writer:
                 count += 1
         self.position, self.count = position, count
 
-    def close(self, caller: bool, mark: str, values: _Values, room: float, length: int) -> str:
+    def close(
+        self, caller: bool, mark: str, values: _Values, room: float, length: int, fact: bool, part: str
+    ) -> str:
         """Closing words for a sentence that has room: about the matter if any are left, else general."""
         rnd = self.rnd
         if mark != ".":
-            return _fill(self.qtails[caller].take(), values, rnd) if rnd() < 0.45 else ""
+            return _fill(self.qtails[caller].take(), values, rnd) if mark == "?" and rnd() < 0.45 else ""
         if room > 82 and length > 38:
-            return _fill(self.long[caller].take(), values, rnd)
+            return _fill(self.long[2 * caller + fact].take(), values, rnd)
         tails = values.tails[caller]
-        if tails:
+        if tails and part not in ("close", "later"):
             return _fill(tails.pop(), values, rnd)
-        return _fill(self.tails[caller].take(), values, rnd) if rnd() < 0.65 else ""
+        return _fill(self.tails[2 * caller + fact].take(), values, rnd) if rnd() < 0.8 else ""
 
 
 def call(i: int, *, seed: int = SEED, p95_ratio: float = 2.0) -> tuple[Document, list[Question]]:
@@ -657,16 +691,17 @@ def call(i: int, *, seed: int = SEED, p95_ratio: float = 2.0) -> tuple[Document,
     asked: list[tuple[_Topic, _Values, dict[str, _Said]]] = []
     pending: list[tuple[int, int]] = []
     while writer.count < goal:
-        if asked and rnd() < 0.5:
-            talk("transition")
         if pending and pending[0][0] <= writer.count:
             _, number = pending.pop(0)
             topic, values, said = asked[number]
-            writer.say(made.pick(topic.parts["later"]), values, said)
+            writer.say(made.pick(topic.parts["later"]), values, said, part="later")
         topic = topics.take()
         values, said = _Values(made, topic.goods, topic.tails), {}
         parts = topic.parts
-        writer.say(made.pick(parts["open"]), values, said)
+        opening = made.pick(parts["open"])
+        if asked and rnd() < 0.5:
+            talk("transition" if opening[0].caller else "handover")
+        writer.say(opening, values, said, part="open")
         aside = rnd()
         if aside < 0.16:
             talk("aside")
@@ -676,12 +711,12 @@ def call(i: int, *, seed: int = SEED, p95_ratio: float = 2.0) -> tuple[Document,
         for number, dev in enumerate(devs):
             if rnd() * (len(devs) - number) < wanted:
                 wanted -= 1
-                writer.say(dev, values, said)
+                writer.say(dev, values, said, part="dev")
         if rnd() < 0.5:
-            writer.say(made.pick(parts["comp"]), values, said)
+            writer.say(made.pick(parts["comp"]), values, said, part="comp")
         if 0.16 < aside < 0.3:
             talk("aside")
-        writer.say(made.pick(parts["close"]), values, said)
+        writer.say(made.pick(parts["close"]), values, said, part="close")
         if parts["later"] and rnd() < 0.75:
             pending.append((writer.count + 45 + int(rnd() * 60), len(asked)))
             pending.sort()
@@ -689,7 +724,7 @@ def call(i: int, *, seed: int = SEED, p95_ratio: float = 2.0) -> tuple[Document,
     for due, number in pending:
         if due - writer.count < 45:
             topic, values, said = asked[number]
-            writer.say(made.pick(topic.parts["later"]), values, said)
+            writer.say(made.pick(topic.parts["later"]), values, said, part="later")
     talk("farewell")
     text = "".join(writer.pieces) + "\n"
     document = Document(doc_id=doc_id, title=doc_id, text=text, corpus=CORPUS, source=f"{doc_id}.txt")
@@ -709,6 +744,8 @@ def _questions(
     for number, (topic, _, said) in enumerate(asked):
         for ask in topic.asks:
             if not all(tag in said for tag in ask.evidence + ask.qualifiers):
+                continue
+            if any(tag in said for tag in ask.undone):
                 continue
             evidence = sorted({said[tag] for tag in ask.evidence})
             qualifiers = sorted({said[tag] for tag in ask.qualifiers} - set(evidence))

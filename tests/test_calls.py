@@ -16,12 +16,12 @@ from cookbook.sentences import sentence_spans
 from cookbook.tokens import count
 
 HASHES = {
-    0: "751274645ab2dfe716ab4f75e098c1f2e17a8c5f33eff7e4232bc57846295f49",
-    1: "0c6d8a8f45aa6e93bf6ce18f48fda7c4e9f55ab5f8ea8ec79b657061f8cfeaf9",
-    11_999: "2da14b99e9dc24fa6858308247bf98d8bed2e1db28e7d56696a316b637ce2748",
+    0: "785ec0a8a379e30a35b68ca588ef8ef7bf231d5078dbaa354c9a9416cb3e6af8",
+    1: "e25a4ac163b7253af745bd90266e236fa742aa4715831caf491d0e86b7e2200e",
+    11_999: "0f6a311618141afb9148ba95f6630ce91d0a247631d5834ca2066140bc6a3aee",
 }
-NARROW = "1feb06c13a4310542f991d1220fa47ee5639a52b2f8626b8451635c29ee8245d"  # call 0 with p95_ratio=1.3
-OTHER_SEED = "189de8fed3f96e9ff08499779ec34ef4fb48aa003ce8258a8d17f10145c1c8d7"  # call 0 with seed=1
+NARROW = "0442dcf24d76fc47b0724e38a0abca7381a44bb386dc5714476f0fdc281ec04d"  # call 0 with p95_ratio=1.3
+OTHER_SEED = "71ae0a46cf296b89278bb51b01c1bc216c678b9d042f8cc69df7e13f08bd121c"  # call 0 with seed=1
 ORDER = re.compile(r"\b\d{4}-\d{4}\b")
 REFERENCE = re.compile(r"\bR-\d{7}\b")
 
@@ -84,6 +84,42 @@ def test_the_facts_of_an_answer_stand_in_its_gold(
             if gold:
                 assert all(fact.strip() in gold for fact in facts.findall(question.answer)), question
                 assert ORDER.findall(question.question)[0] in gold
+
+
+def test_no_slip_of_grammar_shows(some: list[tuple[calls.Document, list[calls.Question]]]) -> None:
+    slips = re.compile(
+        r"\b(?:dress|for|with) (?:he|she)\b|\b(a|an|and|but|the), \1\b|\b(a|and|but|the|to) \2\b"
+        r"|\ba [aeio]\w|\ban [b-df-gj-np-tv-z]\w|,,|\?,|, and (?:and|but|oh|yes|so)\b"
+    )
+    for page, questions in some:
+        for text in (page.text, *(f"{one.question} {one.answer}" for one in questions)):
+            assert (slip := slips.search(text)) is None, text[slip.start() - 60 : slip.end() + 60]
+
+
+def test_a_figure_that_a_later_sentence_replaces_is_asked_about_as_the_first_one_only() -> None:
+    corrected = 0
+    for page, questions in stream_calls(120):
+        for question in questions:
+            number = ORDER.search(question.question)
+            moved = number and re.search(
+                rf"answered about {number[0]}, |over {number[0]}, your second drop", page.text
+            )
+            if (
+                moved
+                and question.evidence
+                and re.search("first|earlier|from which|suggested", question.question)
+            ):
+                corrected += 1
+            elif moved and question.evidence:
+                assert not re.search("arrival|slot|window|hoped|expected", question.question), question
+    assert corrected > 5
+
+
+def test_a_written_quote_stands_in_one_page_only() -> None:
+    pages = [page.text for page in corpora.load_corpus("calls")]
+    for question in corpora.load_eval_questions("calls"):
+        for quote in question.evidence + question.qualifiers + question.forbidden:
+            assert sum(text.count(quote.quote) for text in pages) == 1, quote
 
 
 def test_far_apart_means_more_than_thirty_sentences(
