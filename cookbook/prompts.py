@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .errors import BudgetError
+from .passages import count as count_kept
 from .passages import shorten
-from .tokens import DEFAULT_ENCODING, count
+from .tokens import DEFAULT_ENCODING, count, parts_at_line_ends
 from .types import Passage, Prompt
 
 #: What a reader says when the passages do not answer the question.
@@ -100,7 +101,7 @@ def pack(
     demand = n_tokens
     for place, passage in enumerate(passages):
         # Entries end with a line end and start with "[": a token ends there, so their counts add up.
-        n_entry = count(_entry(len(kept) + 1, passage), encoding=encoding)
+        n_entry = _n_entry(len(kept) + 1, passage, encoding)
         demand += n_entry
         if n_tokens + n_entry > limit:
             shorter = _shorter(passage, limit - n_tokens, encoding) if place == 0 else None
@@ -110,9 +111,10 @@ def pack(
         kept[place] = passage
         n_tokens += n_entry
     messages = messages_with(list(kept.values()))
-    while (n_tokens := count_messages(messages, encoding=encoding)) > limit:
-        kept.popitem()  # older encodings join line ends, so that the counts did not add up
-        messages = messages_with(list(kept.values()))
+    if not parts_at_line_ends(encoding):  # older encodings: the counts did not add up
+        while (n_tokens := count_messages(messages, encoding=encoding)) > limit:
+            kept.popitem()
+            messages = messages_with(list(kept.values()))
     return Prompt(
         question=question,
         messages=messages,
@@ -127,6 +129,24 @@ def pack(
 
 def _entry(number: int, passage: Passage) -> str:
     return f"{_label(number, passage)}{passage.text.rstrip()}\n\n"
+
+
+def _n_entry(number: int, passage: Passage, encoding: str) -> int:
+    """Tokens of an entry; the passage was counted when it was made, so only its two ends are counted."""
+    text = passage.text
+    last_word = text.rstrip().rfind(" ")
+    label = _label(number, passage)
+    if (
+        last_word < 1
+        or text[last_word - 1].isspace()
+        or text[0] == "/"
+        or text[0].isspace()
+        or not parts_at_line_ends(encoding)
+    ):
+        return count(_entry(number, passage), encoding=encoding)
+    # A token ends behind the label's line end, and one before the space of the last word.
+    whole = count_kept(text, encoding) - count_kept(text[last_word:], encoding)
+    return count_kept(label, encoding) + whole + count_kept(f"{text[last_word:].rstrip()}\n\n", encoding)
 
 
 def _label(number: int, passage: Passage) -> str:

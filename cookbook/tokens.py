@@ -171,6 +171,16 @@ def _word_counter(encoding: str) -> Callable[[str], int]:
     return lru_cache(maxsize=2048)(lambda text: len(encode(text)))
 
 
+@lru_cache(maxsize=8)
+def parts_at_line_ends(encoding: str = DEFAULT_ENCODING) -> bool:
+    """Whether a token ends at each line end before a visible character that is no ``/``: counts add up there.
+
+    >>> parts_at_line_ends("cl100k_base")
+    True
+    """
+    return r"\s*[\r\n]" in get_encoding(encoding)._pat_str
+
+
 def grapheme_border(text: str, start: int, end: int) -> int:
     """The last border between grapheme clusters in ``[start, end]``; ``start`` must be one.
 
@@ -234,7 +244,7 @@ class TokenMap:
         self._encode = _encoder(encoding)
         self._count_word = _word_counter(encoding)
         # Older encodings have no rule of their own for line ends: only spaces are sure there.
-        self._line_ends = r"\s*[\r\n]" in get_encoding(encoding)._pat_str
+        self._line_ends = parts_at_line_ends(encoding)
         self._ends = array("i")
         self._rough: list[tuple[int, int]] = []
         self._last_behind: tuple[int, _Side] = (-1, (0, 0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,9 +168,17 @@ def test_the_budget_always_holds(
     if prompt.cut:
         assert prompt.dropped[0] is given_passages[0]
     assert pack(question, given_passages, budget=budget, margin=margin, system=system) == prompt
-    # What was wanted does not depend on the budget: it is the prompt that nothing was dropped from.
-    roomy = pack(question, given_passages, budget=10**6, system=system)
-    assert not roomy.dropped and prompt.demand == roomy.demand == roomy.n_tokens
+
+
+@pytest.mark.parametrize("end", ["", " ", "\n", "  \n\n", " /", ".\n/", " ...", "  x = 1\n", "\u3002", "\t|"])
+@pytest.mark.parametrize("start", ["", "/usr ", "\n\n", " ", "  - ", "[1] ", "\u732b"])
+def test_entries_are_counted_by_their_ends(start: str, end: str) -> None:
+    passage = sized(2, "a")
+    text = f"{start}{passage.text}{end}"
+    passages = [replace(passage, text=text), replace(passage, text=f"Z{text}")]
+    prompt = pack(QUESTION, passages)
+    assert prompt.passages == tuple(passages)
+    assert prompt.n_tokens == count_messages(prompt.messages)
 
 
 def test_the_budget_holds_for_an_encoding_that_joins_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +190,7 @@ def test_the_budget_holds_for_an_encoding_that_joins_line_ends(monkeypatch: pyte
         return tokens.count(text, encoding=encoding) + 5 * max(0, text.count("\n\n[") - 1)
 
     monkeypatch.setattr("cookbook.prompts.count", count)
+    monkeypatch.setattr("cookbook.prompts.parts_at_line_ends", lambda encoding: False)
     prompt = pack(QUESTION, given_passages, budget=full.n_tokens)
     assert prompt.passages == tuple(given_passages[:2])
     assert prompt.dropped == (given_passages[2],)
