@@ -298,14 +298,15 @@ def _names(headings: tuple[str, ...]) -> frozenset[str]:
 
 def _best_of(query: NDArray[np.int64], texts: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
     """Best cosine of each query token in several texts at once, 0 without any; shape (n, query tokens)."""
-    distinct = list(dict.fromkeys(text for several in texts for text in several if text.strip()))
+    groups = dict.fromkeys(texts)  # sentences under one heading share it
+    distinct = list(dict.fromkeys(text for several in groups for text in several if text.strip()))
     rows = dict(zip(distinct, _cover(query, distinct), strict=True)) if distinct else {}
-    best = np.zeros((len(texts), len(query)), dtype=np.float32)
-    for row, several in zip(best, texts, strict=True):
-        for text in several:
-            if text in rows:
-                np.maximum(row, rows[text], out=row)
-    return best
+    nothing = np.zeros(len(query), dtype=np.float32)
+    best = {
+        several: np.maximum.reduce([nothing, *(rows[text] for text in several if text in rows)])
+        for several in groups
+    }
+    return np.array([best[several] for several in texts])
 
 
 def candidates(index: int, source: Slice) -> Iterator[Candidate]:
@@ -314,6 +315,15 @@ def candidates(index: int, source: Slice) -> Iterator[Candidate]:
     That is the page's name and the headings above; and, as the lead-in, the head of a table, the items
     that a nested item belongs to, and the first sentence of the sentence's own block.
     """
+    return (candidate._replace(slice_index=index) for candidate in _candidates(source))
+
+
+@lru_cache(maxsize=1024)
+def _candidates(source: Slice) -> tuple[Candidate, ...]:
+    return tuple(_sentences_of(source))  # kept, since many questions are sent the same sections
+
+
+def _sentences_of(source: Slice) -> Iterator[Candidate]:
     split = splitter(source.text)  # looks once through the text
     path: list[tuple[int, str]] = []
     leads: list[tuple[int, str]] = []  # (indent, sentence) of the items that the block is nested in
@@ -338,7 +348,6 @@ def candidates(index: int, source: Slice) -> Iterator[Candidate]:
                 continue
             yield Candidate(
                 sentence,
-                slice_index=index,
                 start=start + source.text[start:end].index(sentence),
                 headings=headings,
                 lead=(*(lead for _, lead in leads), first),
