@@ -191,7 +191,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code. Errors of the package are one line on stderr."""
     arguments = parser().parse_args(argv)
     try:
-        return int(arguments.call(arguments))
+        code = int(arguments.call(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read the output, such as head, has gone; Python would complain again as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (CookbookError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

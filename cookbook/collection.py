@@ -36,7 +36,10 @@ class Collection:
     ) -> None:
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
             raise ValueError(f"dim={dim!r} must be an integer of at least 1")
-        wanted = None if settings is None else json.loads(json.dumps(settings))
+        try:
+            wanted = None if settings is None else json.loads(json.dumps(settings))
+        except TypeError as error:
+            raise ValueError(f"settings={settings!r} must hold JSON values ({error})") from error
         self._name = name
         self._closed = False
         self._dim: int | None = None

@@ -30,9 +30,12 @@ def load_docstrings(package: str = "pandas") -> list[Document]:
     defines it, or else of the one with the fewest base classes; the others name that page.
 
     Raises:
+        ValueError: the name is no module's.
         MissingExtraError: the package is not installed.
         CorpusError: it holds no docstring.
     """
+    if not all(part.isidentifier() for part in package.split(".")):
+        raise ValueError(f"package={package!r} must be a module's name, such as 'pandas'")
     try:
         module = importlib.import_module(package)
     except ImportError as error:

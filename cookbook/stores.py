@@ -69,8 +69,7 @@ class QdrantBackend(Collection):
         settings: Mapping[str, Any] | None = None,
         exact: bool = True,
     ) -> None:
-        if not collection:
-            raise ValueError(f"collection={collection!r} must be a name")
+        _check_name(collection)
         place = location or os.environ.get("QDRANT_URL") or ":memory:"
 
         def make() -> Engine:
@@ -103,8 +102,7 @@ class EdgeBackend(Collection):
         settings: Mapping[str, Any] | None = None,
         exact: bool = True,
     ) -> None:
-        if not collection:
-            raise ValueError(f"collection={collection!r} must be a name")
+        _check_name(collection)
         folder = Path(path).expanduser() / collection
         name = f"collection {collection!r} in {Path(path).expanduser()}"
         super().__init__(name, lambda: EdgeEngine(folder, name=name, exact=exact), dim, settings)
@@ -114,6 +112,12 @@ class EdgeBackend(Collection):
         with self._using("optimize"):
             if self._dim is not None and isinstance(self._engine, EdgeEngine):
                 self._engine.optimize()
+
+
+def _check_name(collection: str) -> None:
+    # A folder is named after it: a path would lead out of the store's own.
+    if not collection.strip() or collection in (".", "..") or set(collection) & set("/\\"):
+        raise ValueError(f"collection={collection!r} must be a name, not empty and not a path")
 
 
 def open_store(

@@ -211,6 +211,9 @@ def test_load_docstrings_says_what_is_wrong() -> None:
         MissingExtraError, match=r"'no_such_package' cannot be imported .*pip install no_such"
     ):
         corpora.load_docstrings("no_such_package")
+    for name in ("", "..", "a b"):
+        with pytest.raises(ValueError, match=r"package=.* must be a module's name"):
+            corpora.load_docstrings(name)
     with pytest.raises(CorpusError, match="'cookbook' has no class or function of its own"):
         corpora.load_docstrings("cookbook")
 

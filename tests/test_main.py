@@ -1,12 +1,18 @@
 """The command line: an answer with its places, errors as one line."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from cookbook.__main__ import main
 from cookbook.edge import EdgeEngine
 from cookbook.stores import open_store
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -102,3 +108,13 @@ def test_an_unknown_provider_is_named(monkeypatch, capsys):
     monkeypatch.setenv("PROVIDER", "nobody")
     assert main(["ask", "x", "--corpus", "wiki"]) == 2
     assert "nobody" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_traceback():
+    """``python -m cookbook claims | head -1``: the reader's end of the pipe is closed at once."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "cookbook", "claims"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -796,8 +796,13 @@ def test_bad_calls() -> None:
         open_store(dim=0)
     with pytest.raises(ValueError, match="location=''"):
         open_store("")
-    with pytest.raises(ValueError, match="collection=''"):
-        QdrantBackend("")
+    with pytest.raises(ValueError, match=r"settings=.* must hold JSON values"):
+        open_store(settings={"sizes": {1, 2}})
+    for name in ("", " ", "..", "../x", "a\\b", "/x"):
+        with pytest.raises(ValueError, match=r"collection=.* must be a name"):
+            QdrantBackend(name)
+        with pytest.raises(ValueError, match=r"collection=.* must be a name"):
+            open_store("unused", collection=name)
 
 
 def test_one_name_in_two_corpora(opener: Open) -> None:
