@@ -101,13 +101,15 @@ def ask(
     client: LLMClient,
     strategy: Strategy,
     where: Mapping[str, Any] | None = None,
+    hits: Sequence[Hit] | None = None,
     read: bool = True,
 ) -> Trace:
     """Search, rank, expand, pack and read; return every intermediate result.
 
     ``strategy.top_k`` counts distinct values of ``strategy.unit`` (chunks, parents, sections, pages): the
     search widens until it holds that many or the store is exhausted. ``where`` filters the search, so
-    expansion never sees a hit outside it. With ``read=False`` the model is not asked.
+    expansion never sees a hit outside it. With ``hits`` nothing is searched: expanders can be compared on the
+    same hits, or on those of a perfect search. With ``read=False`` the model is not asked.
 
     Raises:
         ValueError: the question is blank, or ``strategy.order`` is unknown.
@@ -120,16 +122,17 @@ def ask(
     spans: list[StageSpan] = []
     with stage("search", strategy=strategy.name) as span:
         spans.append(span)
-        vector = client.embed([question])[0]
-        text = question if strategy.retrieval == "hybrid" else None
+        if hits is None:
+            vector = client.embed([question])[0]
+            text = question if strategy.retrieval == "hybrid" else None
 
-        def search(top_k: int) -> list[Hit]:
-            return store.search(vector, top_k=top_k, text=text, where=where)
+            def search(top_k: int) -> list[Hit]:
+                return store.search(vector, top_k=top_k, text=text, where=where)
 
-        hits = rankers.widen(search, top_k=strategy.top_k, fetch=strategy.fetch, key=strategy.unit)
+            hits = rankers.widen(search, top_k=strategy.top_k, fetch=strategy.fetch, key=strategy.unit)
     with stage("rank", hits=len(hits)) as span:
         spans.append(span)
-        ranked = hits
+        ranked = list(hits)
         if strategy.order == "rerank_expand":
             # Fused, since the reranker alone forgets what the search knew.
             ranked = rankers.fuse(hits, rankers.rerank(hits, question=question, client=client))
@@ -165,6 +168,7 @@ def run(
     client: LLMClient,
     docs: Iterable[Document] | None = None,
     store: Index | None = None,
+    hits: Sequence[Sequence[Hit]] | None = None,
     read: bool = False,
 ) -> pd.DataFrame:
     """Ask every question under a strategy: a tidy table, one row a question, in the order given.
@@ -176,6 +180,7 @@ def run(
         docs: the pages to index, in memory; without them and without a store each question's corpus is
             loaded by its name.
         store: a store that the strategy's chunks are in already; nothing is indexed.
+        hits: those of each question, as for :func:`ask`; nothing is searched.
         read: let the model answer too (``cited``, ``refused``).
 
     Returns:
@@ -185,7 +190,8 @@ def run(
         (:func:`cookbook.eval.expansion_use`), ``trace`` (the :class:`Trace` itself).
 
     Raises:
-        ValueError: both ``docs`` and ``store`` are given, or questions of several corpora with either.
+        ValueError: both ``docs`` and ``store`` are given, or questions of several corpora with either; as
+            many lists of hits as questions are needed.
     """
     import pandas as pd
 
@@ -195,6 +201,8 @@ def run(
 
     asked = list(questions)
     names = list(dict.fromkeys(question.corpus for question in asked))
+    if hits is not None and len(hits) != len(asked):
+        raise ValueError(f"{len(asked)} questions and {len(hits)} lists of hits: give one for each")
     if docs is not None and store is not None:
         raise ValueError("docs and store are both given: a store holds its documents")
     if (docs is not None or store is not None) and len(names) > 1:
@@ -208,7 +216,14 @@ def run(
             index(pages, store=source, client=client, chunker=strategy.chunker)
         for place, question in enumerate(asked):
             if question.corpus == name:
-                trace = ask(question.question, store=source, client=client, strategy=strategy, read=read)
+                trace = ask(
+                    question.question,
+                    store=source,
+                    client=client,
+                    strategy=strategy,
+                    hits=None if hits is None else hits[place],
+                    read=read,
+                )
                 rows[place] = {
                     "strategy": strategy.name,
                     "corpus": name,

@@ -235,6 +235,22 @@ def test_strategies_that_share_a_cache_embed_each_text_once(tmp_path, monkeypatc
     assert embedded and len(embedded) == len(set(embedded))
 
 
+def test_given_hits_are_read_and_nothing_is_embedded_or_searched(client, store, monkeypatch):
+    strategy = pipeline.STRATEGIES["section"]
+    searched = pipeline.run(strategy, QUESTIONS, client=client, store=store)
+    hits = [trace.hits for trace in searched.trace]
+    monkeypatch.setattr(client, "embed", lambda texts: pytest.fail("embedded"))
+    monkeypatch.setattr(store, "search", lambda *args, **options: pytest.fail("searched"))
+    plain = dataclasses.replace(strategy, order="none")
+    again = pipeline.run(plain, QUESTIONS, client=client, store=store, hits=hits)
+    assert [trace.hits for trace in again.trace] == hits
+    assert list(again.complete) == list(searched.complete)
+    swapped = pipeline.run(plain, QUESTIONS, client=client, store=store, hits=[(), *hits[1:]])
+    assert not swapped.complete[0] and not swapped.trace[0].passages
+    with pytest.raises(ValueError, match="3 questions and 1 lists of hits"):
+        pipeline.run(plain, QUESTIONS, client=client, store=store, hits=hits[:1])
+
+
 def test_run_refuses_what_it_could_not_tell_apart(client, store):
     section = pipeline.STRATEGIES["section"]
     with pytest.raises(ValueError, match="docs and store are both given"):
