@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import exp, lgamma, log
 from typing import TYPE_CHECKING
 
+from .passages import page_of
 from .prompts import SYSTEM, pack
 from .sections import sections
 from .sentences import sentences
 from .tokens import DEFAULT_ENCODING, TokenMap, count
-from .types import Document, Strategy
+from .types import Chunk, Document, Strategy
 
 if TYPE_CHECKING:
     from .pipeline import Index
@@ -234,6 +236,72 @@ def window_bound(
     label = max((count(f"[{top_k}] {doc_id}\n", encoding=encoding) for doc_id in doc_ids), default=0)
     n_sentences = before + 1 + after
     return base + top_k * (label + 2 + n_sentences * (max_sentence_tokens + SEAM_TOKENS))
+
+
+def window_units(
+    chunks: Iterable[Chunk],
+    *,
+    documents: Mapping[str, Document],
+    before: int,
+    after: int,
+    encoding: str = DEFAULT_ENCODING,
+) -> list[int]:
+    """Tokens of the window around each sentence, alone: as the reader would get it, had it one hit.
+
+    Args:
+        chunks: those of ``sentence_window``, a document's together and in order.
+
+    >>> from cookbook.chunkers import sentence_window
+    >>> page = Document(doc_id="kiln", title="Kiln", text="# Kiln\\n\\nHeat slowly. Then wait.\\n")
+    >>> window_units(sentence_window([page]), documents={"kiln": page}, before=1, after=0)
+    [4, 8, 6]
+    """
+    units = []
+    for doc_id, group in groupby(chunks, key=lambda chunk: chunk.doc_id):
+        spans = [chunk.span for chunk in group]
+        tokens = page_of(documents[doc_id], encoding).tokens
+        for i in range(len(spans)):
+            first, last = spans[max(i - before, 0)], spans[min(i + after, len(spans) - 1)]
+            units.append(tokens.count(first.start, last.end))
+    return units
+
+
+def unit_gap(
+    sentences: Sequence[Sequence[int]], units: Sequence[int], *, before: int, after: int
+) -> dict[str, float]:
+    """From a number of median sentences to the median window: what each cause adds or takes, in tokens.
+
+    Args:
+        sentences: for each page the tokens of its sentences, in order.
+        units: tokens of every window, as :func:`window_units` gives them.
+
+    Returns:
+        ``n x median``, then what is added to it: ``skew of sentences`` (the mean is above the median),
+        ``clamping`` (windows end where the page does), ``joining`` (a space behind a sentence becomes part
+        of the next word); their sum is ``mean unit``; then ``skew of units`` leads to ``median unit``.
+
+    >>> unit_gap([[10, 10, 40]], [20, 57, 50], before=1, after=1)  # doctest: +NORMALIZE_WHITESPACE
+    {'n x median': 30.0, 'skew of sentences': 30.0, 'clamping': -16.667, 'joining': -1.0,
+     'mean unit': 42.333, 'skew of units': 7.667, 'median unit': 50.0}
+    """
+    sums = [
+        sum(of_page[max(i - before, 0) : i + after + 1]) for of_page in sentences for i in range(len(of_page))
+    ]
+    if not sums or len(sums) != len(units):
+        raise ValueError(f"{len(sums)} sentences and {len(units)} units: each sentence needs its window")
+    n = before + 1 + after
+    every = summary([length for of_page in sentences for length in of_page])
+    windows, mean_sum = summary(units), sum(sums) / len(sums)
+    parts = {
+        "n x median": n * every["p50"],
+        "skew of sentences": n * (every["mean"] - every["p50"]),
+        "clamping": mean_sum - n * every["mean"],
+        "joining": windows["mean"] - mean_sum,
+        "mean unit": windows["mean"],
+        "skew of units": windows["p50"] - windows["mean"],
+        "median unit": windows["p50"],
+    }
+    return {name: round(value, 3) for name, value in parts.items()}
 
 
 def gap(

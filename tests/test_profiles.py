@@ -164,6 +164,28 @@ def test_the_causes_of_the_gap_add_up():
     assert parts["mean prompt"] + parts["skew of prompts"] == pytest.approx(parts["median prompt"], abs=0.01)
 
 
+def test_the_unit_of_a_sentence_is_its_window_alone():
+    documents = {"kiln": page(PROSE), "log": page(LOG, "log"), "blank": page(" \n", "blank")}
+    chunks = chunkers.sentence_window(list(documents.values()))
+    for before, after in ((0, 0), (2, 2), (1, 3), (60, 60)):
+        options = {"documents": documents, "before": before, "after": after}
+        alone = [expanders.window([hit_of(chunk, 1)], **options)[0].n_tokens for chunk in chunks]
+        assert profiles.window_units(chunks, **options) == alone
+
+
+def test_the_causes_of_a_units_gap_add_up():
+    document = page(PROSE)
+    chunks = chunkers.sentence_window([document])
+    units = profiles.window_units(chunks, documents={"kiln": document}, before=2, after=2)
+    parts = profiles.unit_gap([[chunk.n_tokens for chunk in chunks]], units, before=2, after=2)
+    causes = ["n x median", "skew of sentences", "clamping", "joining"]
+    assert sum(parts[name] for name in causes) == pytest.approx(parts["mean unit"], abs=0.01)
+    assert parts["mean unit"] == pytest.approx(np.mean(units), abs=0.01)
+    assert parts["median unit"] == np.median(units) and parts["clamping"] < 0 and parts["joining"] < 0
+    with pytest.raises(ValueError, match="43 sentences and 1 units"):
+        profiles.unit_gap([[1] * 43], [5], before=2, after=2)
+
+
 def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
     text = "# Kiln\n\nThe Heron reaches 1,280 degrees. It holds that for eight hours. Then it cools.\n"
     section = pipeline.STRATEGIES["section"]
