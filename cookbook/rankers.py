@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol, SupportsFloat
 
 from .errors import BadReplyError
-from .types import Hit, Passage
+from .types import Chunk, Hit, Passage
 
 #: Constant of reciprocal rank fusion, from Cormack, Clarke and Buettcher, SIGIR 2009.
 RRF_K = 60
@@ -23,6 +23,32 @@ class Reranker(Protocol):
     """Scores texts against a question, higher is better; ``LLMClient`` is one."""
 
     def rerank(self, question: str, texts: Sequence[str], /) -> Iterable[SupportsFloat]: ...
+
+
+def hits_of(chunks: Iterable[Chunk]) -> list[Hit]:
+    """Chunks as hits that nobody ranked, all with a score of 1: what a perfect search would return, say.
+
+    >>> from cookbook.types import Span
+    >>> chunk = Chunk(chunk_id="kiln#s0", doc_id="kiln", span=Span(doc_id="kiln", start=0, end=5),
+    ...     text="Heat.", kind="sentence", position=0, parent_id=None, section_id="kiln#h000", heading_id="",
+    ...     para_index=0, n_tokens=2)
+    >>> [(hit.rank, hit.retriever, hit.span == chunk.span) for hit in hits_of([chunk])]
+    [(1, 'given', True)]
+    """
+    fields = "kind", "position", "parent_id", "section_id", "heading_id", "para_index", "n_tokens", "heading"
+    return [
+        Hit(
+            chunk_id=chunk.chunk_id,
+            doc_id=chunk.doc_id,
+            text=chunk.text,
+            score=1.0,
+            rank=rank,
+            retriever="given",
+            metadata={name: getattr(chunk, name) for name in fields}
+            | {"start": chunk.span.start, "end": chunk.span.end},
+        )
+        for rank, chunk in enumerate(chunks, start=1)
+    ]
 
 
 def best_first(hits: Iterable[Hit]) -> list[Hit]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cookbook.chunkers import parent_child
 from cookbook.errors import BadReplyError
 from cookbook.rankers import (
     best_first,
@@ -16,12 +17,13 @@ from cookbook.rankers import (
     first_units,
     fuse,
     group,
+    hits_of,
     key_of,
     rerank,
     rerank_passages,
     widen,
 )
-from cookbook.types import Hit, Passage, Span
+from cookbook.types import Document, Hit, Passage, Span
 
 
 def hit(name: str, score: Any = 1.0, *, retriever: str = "dense", text: str = "x", **metadata: Any) -> Hit:
@@ -216,3 +218,17 @@ def test_rerank_passages_scores_what_the_model_reads() -> None:
 def test_bad_arguments(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_given_hits_carry_what_a_store_would_return() -> None:
+    page = Document(
+        doc_id="kiln", title="Kiln", text="# Heat\n\nSlowly.\n\n# Wait\n\nTwo days.\n", corpus="works"
+    )
+    children, _, parent_of = parent_child([page], parent_tokens=8, child_tokens=8, overlap=0)
+    hits = hits_of(children)
+    assert [hit.rank for hit in hits] == [1, 2] and {hit.score for hit in hits} == {1.0}
+    for hit, child in zip(hits, children, strict=True):
+        assert (hit.chunk_id, hit.span, hit.text) == (child.chunk_id, child.span, child.text)
+        assert key_of(hit, "parent_id") == parent_of[hit.chunk_id]
+        assert hit.metadata["section_id"] == child.section_id and hit.metadata["heading"] == child.heading
+    assert len(group(hits, key="section_id")) == 2
