@@ -340,11 +340,16 @@ def score_sentences(question: str, candidates: Sequence[Candidate]) -> NDArray[n
 def _exact(question: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
     """Share of the question's words that each sentence, its headings or its lead-in hold, by their idf."""
     asked = sorted(_stems(question))
-    own = [_stems(c.text) for c in candidates]
-    read = [o.union(*map(_stems, (*c.headings, *c.lead))) for o, c in zip(own, candidates, strict=True)]
-    n_with = np.array([sum(stem in stems for stems in own) for stem in asked])
+    around = [(*c.headings, *c.lead) for c in candidates]
+    # Sentences under one heading share what stands around them.
+    in_group = {
+        group: [any(stem in _stems(text) for text in group) for stem in asked]
+        for group in dict.fromkeys(around)
+    }
+    own = np.array([[stem in _stems(c.text) for stem in asked] for c in candidates], dtype=np.bool_)
+    n_with = own.sum(axis=0)
     idf = np.log1p((len(own) - n_with + 0.5) / (n_with + 0.5))
-    held = np.array([[stem in stems for stem in asked] for stems in read], dtype=np.float64)
+    held = (own | np.array([in_group[group] for group in around], dtype=np.bool_)).astype(np.float64)
     shares: NDArray[np.float64] = held @ idf / idf.sum() if asked else np.zeros(len(own))
     return shares
 

@@ -172,10 +172,22 @@ def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
     return free
 
 
-@lru_cache(maxsize=4096)
+#: Tokens of headings and passages, which are counted again while a passage grows and when it is packed.
+_COUNTS: dict[tuple[str, str], int] = {}
+_MAX_COUNTS = 4096
+
+
 def count(text: str, encoding: str) -> int:
-    """Tokens of a heading or a passage: both are counted again and again while a passage grows."""
-    return tokens.count(text, encoding=encoding)
+    """Tokens of a heading or a passage, kept for the next time."""
+    known = _COUNTS.get((text, encoding))
+    return _keep(text, encoding, tokens.count(text, encoding=encoding)) if known is None else known
+
+
+def _keep(text: str, encoding: str, n_tokens: int) -> int:
+    while len(_COUNTS) >= _MAX_COUNTS:
+        _COUNTS.pop(next(iter(_COUNTS)), None)  # the oldest
+    _COUNTS[text, encoding] = n_tokens
+    return n_tokens
 
 
 def render(heading: str, slices: Sequence[str]) -> str:
@@ -215,8 +227,19 @@ def make(
         hits=earned_by,
         score=earned_by[0].score,
         expansion=expansion,
-        n_tokens=count(text, page.encoding),
+        n_tokens=_size(page, spans, heading, text),
     )
+
+
+def _size(page: Page, spans: Sequence[Span], heading: str, text: str) -> int:
+    """Tokens of a passage's text; those of one slice are a difference of sums that the page knows."""
+    encoding = page.encoding
+    first = page.document.text[spans[0].start : spans[0].end][:1]
+    apart = tokens.parts_at_line_ends(encoding) and first != "/" and not first.isspace()
+    if len(spans) > 1 or not first or (heading and not apart):
+        return count(text, encoding)
+    n_heading = count(heading + "\n", encoding) if heading else 0
+    return _keep(text, encoding, n_heading + page.tokens.count(spans[0].start, spans[0].end))
 
 
 def between(borders: Sequence[int], start: int, end: int) -> list[int]:
