@@ -227,19 +227,24 @@ def make(
         hits=earned_by,
         score=earned_by[0].score,
         expansion=expansion,
-        n_tokens=_size(page, spans, heading, text),
+        n_tokens=count(text, page.encoding)
+        if len(spans) > 1
+        else size(page.tokens, spans[0].start, spans[0].end, heading, page.encoding),
     )
 
 
-def _size(page: Page, spans: Sequence[Span], heading: str, text: str) -> int:
-    """Tokens of a passage's text; those of one slice are a difference of sums that the page knows."""
-    encoding = page.encoding
-    first = page.document.text[spans[0].start : spans[0].end][:1]
-    apart = tokens.parts_at_line_ends(encoding) and first != "/" and not first.isspace()
-    if len(spans) > 1 or not first or (heading and not apart):
-        return count(text, encoding)
+def size(token_map: tokens.TokenMap, start: int, end: int, heading: str, encoding: str) -> int:
+    """Tokens of one slice of a document below a heading, as the model reads them.
+
+    A slice is a difference of sums that the page knows; it adds up with the heading's line where a token
+    ends at the line end.
+    """
+    text = token_map.text[start:end]
+    whole = render(heading, [text])
+    if heading and (text[:1].isspace() or text[:1] == "/" or not tokens.parts_at_line_ends(encoding)):
+        return count(whole, encoding)
     n_heading = count(heading + "\n", encoding) if heading else 0
-    return _keep(text, encoding, n_heading + page.tokens.count(spans[0].start, spans[0].end))
+    return _keep(whole, encoding, n_heading + token_map.count(start, end))
 
 
 def between(borders: Sequence[int], start: int, end: int) -> list[int]:
@@ -352,19 +357,18 @@ def _fit_in(
 ) -> tuple[Interval, str] | None:
     limit = max_tokens
 
-    def size(start: int, end: int) -> int:
+    def about(start: int, end: int) -> int:
         above = render(heading_of(start), [""])
         return count(above, encoding) + token_map.count(start, end)
 
     def fits(start: int, end: int) -> bool:
-        return size(start, end) <= limit
+        return about(start, end) <= limit
 
     while (kept := grow_in(borders, core, fits)) is not None:
         heading = heading_of(kept[0])
-        text = render(heading, [token_map.text[slice(*kept)]])
-        if count(text, encoding) <= max_tokens:
+        if size(token_map, *kept, heading, encoding) <= max_tokens:
             return kept, heading
-        limit = size(*kept) - 1  # the counts of parts do not always add up to that of the whole
+        limit = about(*kept) - 1  # the counts of parts do not always add up to that of the whole
     return None
 
 
