@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import exp, lgamma, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .passages import page_of
 from .prompts import SYSTEM, pack
 from .sections import sections
 from .sentences import sentences
 from .tokens import DEFAULT_ENCODING, TokenMap, count
-from .types import Chunk, Document, Strategy
+from .types import Chunk, Document, Hit, Strategy
 
 if TYPE_CHECKING:
     from .pipeline import Index
@@ -148,18 +148,26 @@ def gate(
     )
 
 
-def prompt_sizes(strategy: Strategy, queries: Iterable[str], *, store: Index, client: LLMClient) -> list[int]:
+def prompt_sizes(
+    strategy: Strategy,
+    queries: Iterable[str],
+    *,
+    store: Index,
+    client: LLMClient,
+    hits: Iterable[Sequence[Hit]] | None = None,
+) -> list[int]:
     """Tokens of the prompt that each query asks for, before the budget: nothing dropped, nothing cut.
 
     The queries need no labels. A cap inside the strategy's expander still holds: leave it off to see what it
-    hides. The store holds the strategy's chunks.
+    hides. The store holds the strategy's chunks. With ``hits``, those of each query, nothing is searched:
+    strategies that differ after the search share them.
     """
     from .pipeline import ask
 
-    return [
-        ask(query, store=store, client=client, strategy=strategy, read=False).prompt.demand
-        for query in queries
-    ]
+    options: dict[str, Any] = {"store": store, "client": client, "strategy": strategy, "read": False}
+    if hits is None:
+        return [ask(query, **options).prompt.demand for query in queries]
+    return [ask(query, hits=of, **options).prompt.demand for query, of in zip(queries, hits, strict=True)]
 
 
 def quantile_interval(

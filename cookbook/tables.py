@@ -65,6 +65,34 @@ def table(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str] | None = 
     return "\n".join([head, "-" * max(len(head), sum(widths) + 2 * (len(widths) - 1)), *map(line, body)])
 
 
+def tails(sizes: Mapping[str, Sequence[int]], *, budget: int, name: str = "strategy") -> str:
+    """Prompt sizes as text, a line each: p50, p99 with its interval, the largest, the share above a budget.
+
+    Args:
+        sizes: name to the tokens of its prompts, as :func:`cookbook.profiles.prompt_sizes` gives them.
+        name: head of the first column.
+
+    >>> print(tails({"window": [900] * 400, "page": [4_000] * 392 + [20_000] * 8}, budget=16_000))
+    strategy   p50    p99  p99 from  p99 to    max  above
+    -----------------------------------------------------
+    window     900    900       900     900    900  0.00%
+    page      4000  20000      4000   20000  20000  2.00%
+    """
+    from .profiles import tail
+
+    heads = {"p50": "p50", "p99": "p99", "p99_low": "p99 from", "p99_high": "p99 to", "max": "max"}
+    rows: list[dict[str, Any]] = []
+    for label, values in sizes.items():
+        known = tail(values, budget=budget)
+        figures = {head: _rounded(known[key]) for key, head in heads.items()}
+        rows.append({name: label, **figures, "above": f"{known['above']:.2%}"})
+    return table(rows)
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
 def gold_card(question: Question, *, width: int = 100) -> str:
     """A question with its answer and its gold quotes, for reading: number and kind, answer, one quote a line.
 

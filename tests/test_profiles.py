@@ -204,6 +204,23 @@ def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
     assert sizes[0] == sizes[1] and sizes[0][0] > tight.budget
 
 
+def test_prompt_sizes_of_given_hits_are_those_of_a_search(client, monkeypatch):
+    text = "# Kiln\n\nThe Heron reaches 1,280 degrees.\n\n# Oven\n\nIt bakes bread. It holds four loaves.\n"
+    section, queries = pipeline.STRATEGIES["section"], ["How hot?", "How many loaves?"]
+    with QdrantBackend("given") as store:
+        documents = [Document(doc_id="kiln", title="Kiln", text=text)]
+        pipeline.index(documents, store=store, client=client, chunker=section.chunker)
+        searched = profiles.prompt_sizes(section, queries, store=store, client=client)
+        hits = [
+            pipeline.ask(query, store=store, client=client, strategy=section, read=False).hits
+            for query in queries
+        ]
+        monkeypatch.setattr(store, "search", None)
+        assert profiles.prompt_sizes(section, queries, store=store, client=client, hits=hits) == searched
+        with pytest.raises(ValueError, match="shorter"):
+            profiles.prompt_sizes(section, queries, store=store, client=client, hits=hits[:1])
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cookbook.tables import cell, gold_card, table
+from cookbook.tables import cell, gold_card, table, tails
 from cookbook.types import Question, Quote
 
 
@@ -56,3 +56,14 @@ def test_a_gold_card_holds_every_quote_on_lines_of_bounded_width():
         ["forbidden,", "z:", "z"],
     ]
     assert card.count("steel") == 160
+
+
+def test_tails_say_where_a_sample_is_too_small_for_the_interval():
+    printed = tails({"parent": [100] * 9 + [900]}, budget=500, name="way").splitlines()
+    assert printed[0].split()[0] == "way"
+    assert printed[2].split() == ["parent", "100", "828", "100", "-", "900", "10.00%"]
+
+
+def test_tails_refuse_a_strategy_without_sizes():
+    with pytest.raises(ValueError, match="empty"):
+        tails({"parent": []}, budget=500)
