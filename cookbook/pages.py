@@ -36,9 +36,10 @@ class Pages(Mapping[Any, T]):
         except ValueError:
             raise KeyError(name) from None
         page = self._kept.get(stored_id)
-        key = pt.point_id(stored_id, self._record)
         with self._store._using(f"reading a {self._record}"):
-            found = [] if page else self._store._engine.retrieve("pages", [key])
+            found = []
+            if page is None:
+                found = self._store._engine.retrieve("pages", [pt.point_id(stored_id, self._record)])
         if page is None:
             if not found:
                 raise KeyError(name)
