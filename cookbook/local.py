@@ -128,6 +128,16 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     return vectors
 
 
+def count_tokens(texts: Sequence[str]) -> list[int]:
+    """Tokens of each text in the embedder's own vocabulary, which is not the one that limits are counted in.
+
+    >>> from cookbook.tokens import count
+    >>> count_tokens(["Heat slowly.", ""]), count("Heat slowly.")
+    ([4, 0], 3)
+    """
+    return [len(ids) for ids in _token_ids(texts)]
+
+
 # --- the reranker -------------------------------------------------------------------------------------
 
 

@@ -408,3 +408,10 @@ def test_the_reader_is_fast() -> None:
     started = time.process_time()
     local.read("How long do parcels take?", pages)
     assert time.process_time() - started < 0.5  # about 10 ms; the margin is for a busy machine
+
+
+def test_tokens_of_the_embedders_own_vocabulary_are_counted_text_by_text():
+    texts = ["a kiln", "a kiln a kiln", "", "窯" * 40]
+    counted = local.count_tokens(texts)
+    assert counted == [local.count_tokens([text])[0] for text in texts]
+    assert counted[1] == 2 * counted[0] and counted[2] == 0 and counted[3] >= 40
