@@ -279,6 +279,17 @@ class Comparison:
         d = self.difference
         return f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] {self.verdict}"
 
+    @property
+    def starred(self) -> str:
+        """The difference for a narrow column: a star where the interval leaves zero out.
+
+        >>> compare([0, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1]).starred
+        '+0.83 [+0.50, +1.00] *'
+        """
+        d = self.difference
+        star = "" if self.verdict == "not distinguishable" else " *"
+        return f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}]{star}"
+
 
 def compare(
     a: Sequence[float | None], b: Sequence[float | None], *, seed: int = 0, n_samples: int = 2000

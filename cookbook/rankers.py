@@ -164,6 +164,34 @@ def rerank_passages(
     return [replace(passage, score=score) for score, passage in ordered[:top_k]]
 
 
+class Fused:
+    """A reranker whose scores are fused with the places that the texts have: what sorted them keeps its say.
+
+    :func:`rerank_passages` sorts by the reranker alone, which forgets what the search knew. With
+    ``client=Fused(client)`` both count alike, as in :func:`fuse`.
+
+    >>> class Longest:
+    ...     def rerank(self, question, texts):
+    ...         return [len(text) for text in texts]
+    >>> [round(score, 4) for score in Fused(Longest()).rerank("q", ["bb", "a", "dddd"])]
+    [0.0325, 0.032, 0.0323]
+    """
+
+    def __init__(self, client: Reranker, *, k: int = RRF_K) -> None:
+        check_at_least(0, k=k)
+        self._client = client
+        self._k = k
+
+    def rerank(self, question: str, texts: Sequence[str], /) -> list[float]:
+        """Scores of texts that come best first; equal scores of the reranker keep their places."""
+        scores = _scores(texts, question, self._client)
+        falling = sorted(range(len(texts)), key=lambda i: -round(scores[i], 6))
+        fused = [1 / (self._k + place) for place in range(1, len(texts) + 1)]
+        for place, i in enumerate(falling, start=1):
+            fused[i] += 1 / (self._k + place)
+        return fused
+
+
 def _scores(texts: Sequence[str], question: str, client: Reranker) -> list[float]:
     if not texts:
         return []

@@ -194,6 +194,12 @@ def test_compare_is_paired_and_may_say_that_it_cannot_tell():
         compare([1, 2, 3], [1, 2])
 
 
+def test_a_star_says_that_zero_is_outside():
+    told, open_ = compare([0.0] * 20, [0.0] * 15 + [1.0] * 5), compare([0, 1, 0, 1], [1, 0, 0, 1])
+    assert told.starred == str(told).removesuffix("higher") + "*"
+    assert open_.starred == str(open_).removesuffix(" not distinguishable")
+
+
 def test_the_control_is_low_for_a_retriever_that_works():
     questions = [question([quote(0, 10, f"d{i}")], question_id=f"q{i}") for i in range(30)]
     traces = [trace([span(0, 50, f"d{i}")]) for i in range(30)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cookbook.chunkers import parent_child
 from cookbook.errors import BadReplyError
 from cookbook.rankers import (
+    Fused,
     best_first,
     dedup,
     first_units,
@@ -178,6 +179,22 @@ def test_rerank_of_nothing_asks_nobody() -> None:
 def test_rerank_refuses_a_reply_that_does_not_match(scores: tuple[float, ...]) -> None:
     with pytest.raises(BadReplyError, match="the reranker gave"):
         rerank([hit("a"), hit("b")], question="q", client=Scripted(*scores))
+
+
+def test_fused_gives_the_order_of_the_texts_as_much_say_as_the_reranker() -> None:
+    hits = [hit(name, 0.9 - place / 10, text=name) for place, name in enumerate("abcd")]
+    scores = (0.1, 0.4, 0.2, 0.9)
+    both = fuse(hits, rerank(hits, question="q", client=Scripted(*scores)))
+    values = Fused(Scripted(*scores)).rerank("q", list("abcd"))
+    assert [round(score, 6) for score in values] == [
+        round(next(h.score for h in both if h.chunk_id == name), 6) for name in "abcd"
+    ]
+    assert Fused(Scripted(0.5, 0.5)).rerank("q", ["a", "b"]) == [2 / 61, 2 / 62]  # equal scores keep places
+    assert Fused(Scripted()).rerank("q", []) == []
+    with pytest.raises(ValueError, match="k=-1 must be at least 0"):
+        Fused(Scripted(), k=-1)
+    with pytest.raises(BadReplyError, match="gave 1 scores for 2 texts"):
+        Fused(Scripted(0.1)).rerank("q", ["a", "b"])
 
 
 def test_rerank_passages_scores_what_the_model_reads() -> None:
