@@ -108,10 +108,13 @@ def joined(parts: Sequence[Part]) -> list[Passage]:
 
     The heading is that of the part that begins first.
     """
-    blocks = merge_spans(span for part in parts for span in part.spans)
+    on_page: dict[str, list[Span]] = {}
+    for block in merge_spans(span for part in parts for span in part.spans):
+        on_page.setdefault(block.doc_id, []).append(block)
     home: dict[Span, int] = {}  # a block to the best part that reaches it, also through other parts
     first_block = []
     for place, part in enumerate(parts):
+        blocks = on_page[part.page.document.doc_id]
         reached = [block for block in blocks if any(block.contains(span) for span in part.spans)]
         near = {home.setdefault(block, place) for block in reached}
         for block in [block for block, at in home.items() if at in near]:
@@ -123,7 +126,7 @@ def joined(parts: Sequence[Part]) -> list[Passage]:
     return [
         Part(
             members[0].page,
-            [block for block in blocks if home[block] == place],
+            [block for block in on_page[members[0].page.document.doc_id] if home[block] == place],
             [hit for part in members for hit in part.hits],
             min(members, key=lambda part: part.spans[0].start).heading,
             members[0].expansion,
