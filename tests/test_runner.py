@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -171,3 +173,19 @@ def test_missing_need(need, reason, monkeypatch):
 def test_a_need_of_an_unknown_kind():
     with pytest.raises(ValueError, match="needs='rust-book' must start with"):
         runner.missing_need({"metadata": {"cookbook": {"needs": ["rust-book"]}}})
+
+
+@pytest.mark.parametrize("told", ["1", None])
+def test_kernels_share_compiled_code_even_where_none_is_written_beside_sources(tmp_path, monkeypatch, told):
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    if told:
+        monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", told)
+    environment = runner.kernel_environment(tmp_path)
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
+    assert ("PYTHONPYCACHEPREFIX" in environment) == bool(told)
+    if told:
+        command = [sys.executable, "-c", "import cookbook.types, sys; print(cookbook.types.__cached__)"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert Path(done.stdout.strip()).is_relative_to(tmp_path.resolve())
+        assert Path(done.stdout.strip()).exists()
