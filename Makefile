@@ -17,6 +17,8 @@ export COOKBOOK_QUESTION := $(value Q)
 # Certificates of the system, so that uv works behind a proxy that pip works behind.
 export UV_SYSTEM_CERTS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# In .venv compiled code is kept, or each of some twenty processes compiles pandas and the rest anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint lab ask claims mutation notebooks bench lock clean
 .DELETE_ON_ERROR:
