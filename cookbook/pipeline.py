@@ -134,8 +134,9 @@ def ask(
         spans.append(span)
         ranked = list(hits)
         if strategy.order == "rerank_expand":
-            # Fused, since the reranker alone forgets what the search knew.
-            ranked = rankers.fuse(hits, rankers.rerank(hits, question=question, client=client))
+            # Fused, since the reranker alone forgets what the search knew, and both read names as words.
+            reranked = rankers.rerank(hits, question=question, client=client)
+            ranked = rankers.fuse(hits, reranked, rankers.named(hits, question=question))
         ranked = rankers.first_units(ranked, top_k=strategy.top_k, key=strategy.unit)
     with stage("expand", hits=len(ranked)) as span:
         spans.append(span)

@@ -278,10 +278,11 @@ class Strategy:
     """A named bundle: how to cut, how to search, in which order to rerank and expand, how much to read.
 
     ``chunker`` maps documents to chunks (or to children, parents and their mapping); ``retrieval`` is
-    ``dense`` or ``hybrid``; ``order`` is ``none`` (no reranking), ``rerank_expand`` or
-    ``expand_rerank``; ``expander`` maps hits and the store they came from to passages. ``fetch`` hits are
-    searched, or more, until they hold ``top_k`` distinct values of ``unit`` (``chunk_id``, ``parent_id``,
-    ``section_id`` or ``doc_id``). ``budget`` is the prompt's size in tokens.
+    ``dense`` or ``hybrid``; ``order`` is ``none`` (no reranking), ``rerank_expand`` (which also brings
+    what the question names to the front) or ``expand_rerank``; ``expander`` maps hits and the store they
+    came from to passages. ``fetch`` hits are searched, or more, until they hold ``top_k`` distinct values of
+    ``unit`` (``chunk_id``, ``parent_id``, ``section_id`` or ``doc_id``). ``budget`` is the prompt's size in
+    tokens.
     """
 
     name: str

@@ -65,6 +65,25 @@ def test_a_filter_holds_through_expansion(client, store):
     assert {passage.doc_id for passage in trace.passages} == {"kiln"}
 
 
+def test_a_section_whose_name_the_question_spells_comes_before_those_that_share_its_words(client, store):
+    strategy = dataclasses.replace(pipeline.STRATEGIES["section"], top_k=1)
+    pages = [
+        Document(doc_id=name, title=name, text=f"# {name}\n\n{text}\n", corpus="calls")
+        for name, text in (
+            ("fire_slowly", "The door stays shut."),
+            ("heat", "Firing slowly takes the kiln a night. To fire slowly costs less."),
+            ("cool", "A kiln that was fired slowly cools slowly."),
+        )
+    ]
+    pipeline.index(pages, store=store, client=client, chunker=strategy.chunker)
+    for question, first in (
+        ("How long does kiln.fire_slowly() take?", "fire_slowly"),
+        ("How long does firing the kiln slowly take?", "heat"),
+    ):
+        trace = pipeline.ask(question, store=store, client=client, strategy=strategy, read=False)
+        assert [passage.doc_id for passage in trace.prompt.passages] == [first]
+
+
 def test_two_runs_give_the_same_trace(client, store):
     strategy = pipeline.STRATEGIES["parent"]
     pipeline.index(DOCS, store=store, client=client, chunker=strategy.chunker)

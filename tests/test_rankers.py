@@ -20,6 +20,7 @@ from cookbook.rankers import (
     group,
     hits_of,
     key_of,
+    named,
     rerank,
     rerank_passages,
     widen,
@@ -179,6 +180,33 @@ def test_rerank_of_nothing_asks_nobody() -> None:
 def test_rerank_refuses_a_reply_that_does_not_match(scores: tuple[float, ...]) -> None:
     with pytest.raises(BadReplyError, match="the reranker gave"):
         rerank([hit("a"), hit("b")], question="q", client=Scripted(*scores))
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("What does pd.to_datetime('2Y') raise?", "ab"),
+        ("Why does to_datetime fail?", "ab"),
+        ("Does frame.sample() draw twice?", "c"),
+        ("Is `sample` random?", "c"),
+        ("Does String::from copy?", "d"),
+        ("May I draw a sample from a series of dates?", ""),
+        ("Is 7.5 enough, e.g. for two, and what of a (small) one?", ""),
+        ("", ""),
+    ],
+)
+def test_named_are_the_hits_under_a_name_that_the_question_spells_as_code(question: str, found: str) -> None:
+    hits = [
+        hit("a", heading="to_datetime > Notes"),
+        hit("b", heading="to_datetime"),
+        hit("c", heading="DataFrame > DataFrame.sample > Parameters"),
+        hit("d", heading="Strings > String::from"),
+        hit("e", heading="How to_datetime guesses"),
+        hit("f", heading=""),
+        hit("g", heading=None),
+        hit("h"),
+    ]
+    assert "".join(ids(named(hits, question=question))) == found
 
 
 def test_fused_gives_the_order_of_the_texts_as_much_say_as_the_reranker() -> None:
