@@ -194,6 +194,15 @@ def test_headings_pointers_and_code_do_not_win() -> None:
     assert not any(text.startswith("#") for text in quotes("shipping returns", threshold=-1, max_sentences=9))
 
 
+@pytest.mark.parametrize("title", ["Examples", "See also"])
+def test_what_is_said_of_an_example_counts_less(title: str) -> None:
+    def score(under: str) -> float:
+        page = local.Slice("kiln", 0, f"## {under}\n\nThe door opens at 200 degrees.\n")
+        return float(local.score_sentences("When does the door open?", list(local.candidates(0, page)))[0])
+
+    assert score(title) < 0.9 * score("Notes")
+
+
 @pytest.mark.parametrize(
     "question",
     [
