@@ -1,6 +1,6 @@
 """The pages and questions of a corpus -> milliseconds an answer takes, and how often it is right.
 
-    python benchmarks/latency.py [--corpus pandas] [--part dev] [--strategy section] [--store :memory:]
+    python benchmarks/latency.py [--corpus pandas] [--part dev] [--strategy section] [--questions FILE]
 
 Indexes the pages, loads the models with a question that is not among them, then asks every question once,
 one after the other. Time is of all questions; quality is of one part, with 95 % intervals.
@@ -60,8 +60,13 @@ def main() -> None:
     parser.add_argument("--part", choices=corpora.PARTS, default="dev", help="whose quality is shown")
     parser.add_argument("--strategy", choices=sorted(pipeline.STRATEGIES), default="section")
     parser.add_argument("--store", default=":memory:", help=":memory:, a folder, or a URL")
+    parser.add_argument("--questions", type=Path, help="a file of questions in place of the corpus's own")
     options = parser.parse_args()
-    questions = corpora.load_eval_questions(options.corpus)
+    questions = (
+        corpora.load_eval_questions(options.corpus)
+        if options.questions is None
+        else corpora.read_questions(options.questions)
+    )
     threads = os.environ["OPENBLAS_NUM_THREADS"]
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, "

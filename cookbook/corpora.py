@@ -151,20 +151,33 @@ def load_eval_questions(corpus: str | None = None) -> list[Question]:
         raise ValueError(f"corpus={corpus!r} has no questions; these have: {', '.join(sorted(files))}")
     questions: dict[str, Question] = {}
     for name in sorted(files) if corpus is None else [corpus]:
-        # Not splitlines: it also ends a line at U+2028, which may stand inside a JSON string.
-        lines = files[name].read_text(encoding="utf-8").rstrip("\n").split("\n")
-        for number, line in enumerate(lines, start=1):
-            where = f"corpora/{name}/questions.jsonl line {number}"
-            try:
-                question = _question(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                raise CorpusError(f"{where} is not a question: {error!r}") from error
+        for number, question in enumerate(read_questions(files[name]), start=1):
             if question.corpus != name or question.question_id in questions:
                 raise CorpusError(
-                    f"{where}: {question.question_id!r} of {question.corpus!r} stands twice or elsewhere"
+                    f"{files[name].as_posix()} line {number}: {question.question_id!r} of "
+                    f"{question.corpus!r} stands twice or elsewhere"
                 )
             questions[question.question_id] = question
     return list(questions.values())
+
+
+def read_questions(path: str | os.PathLike[str]) -> list[Question]:
+    """The questions of a file, one JSON object a line, such as ``labels`` writes.
+
+    Raises:
+        CorpusError: a line is not a question; the message names file and line.
+    """
+    found = []
+    # Not splitlines: it also ends a line at U+2028, which may stand inside a JSON string.
+    lines = Path(path).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(_question(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorpusError(
+                f"{Path(path).as_posix()} line {number} is not a question: {error!r}"
+            ) from error
+    return found
 
 
 def _question(row: Mapping[str, Any]) -> Question:
