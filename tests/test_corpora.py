@@ -512,7 +512,7 @@ def test_a_bad_line_of_questions_is_named(
         return
     with pytest.raises(CorpusError, match=re.escape(message)) as caught:
         corpora.load_eval_questions()
-    assert "corpora/own/questions.jsonl line 1" in str(caught.value)
+    assert "own/questions.jsonl line 1" in str(caught.value)
 
 
 def test_find_quote_and_place() -> None:
