@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,14 +176,12 @@ def run(
         (build / "notebooks").mkdir(parents=True, exist_ok=True)
     kernel_environment(build)  # builds the font cache once, before kernels start side by side
 
-    def timed(path: Path) -> NotebookResult:
-        begun = time.perf_counter()
-        outcome = _one(path, in_place=in_place, build=build, timeout_s=timeout_s)
-        return NotebookResult(path.stem, time.perf_counter() - begun, outcome)
-
+    one = partial(_timed, in_place=in_place, build=build, timeout_s=timeout_s)
     results = []
-    with ThreadPoolExecutor(max_workers=min(AT_ONCE, os.cpu_count() or 1)) as pool:
-        for number, result in enumerate(pool.map(timed, paths), start=1):
+    # Processes, not threads: Python 3.11 parses code in one thread at a time only.
+    at_once = min(AT_ONCE, os.cpu_count() or 1, len(paths))
+    with ProcessPoolExecutor(max_workers=at_once, mp_context=get_context("spawn")) as pool:
+        for number, result in enumerate(pool.map(one, paths), start=1):
             results.append(result)
             write(f"[{number}/{len(paths)}] {result.notebook}: {result.seconds:.1f} s, {result.result}")
     rows = [{"notebook": r.notebook, "seconds": f"{r.seconds:.1f}", "result": r.result} for r in results]
@@ -190,6 +190,12 @@ def run(
         _write(build / "index.html", index_page(results))
         write(f"\nRead them: {build / 'index.html'}")
     return int(any(result.result.startswith("failed") for result in results))
+
+
+def _timed(path: Path, *, in_place: bool, build: Path, timeout_s: int) -> NotebookResult:
+    begun = time.perf_counter()
+    outcome = _one(path, in_place=in_place, build=build, timeout_s=timeout_s)
+    return NotebookResult(path.stem, time.perf_counter() - begun, outcome)
 
 
 def _one(path: Path, *, in_place: bool, build: Path, timeout_s: int) -> str:
