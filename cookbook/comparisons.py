@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .pipeline import Index, ask, index
+from .pipeline import Index, ask, index, row
 from .prompts import pack
 from .rankers import check_at_least
 from .types import Document, Hit, Passage, Question, Strategy, Trace
@@ -51,7 +51,6 @@ def run_all(
     """
     import pandas as pd
 
-    from . import eval as evaluation
     from .stores import QdrantBackend
 
     documents, asked = list(docs), list(questions)
@@ -78,19 +77,8 @@ def run_all(
                 if budget != strategy.budget:
                     prompt = pack(question.question, trace.passages, budget=budget)
                 sent = replace(trace, hits=known.hits, prompt=prompt)
-                rows.append(
-                    {
-                        "strategy": strategy.name,
-                        "corpus": question.corpus,
-                        "budget": budget,
-                        **evaluation.score(question, sent),
-                        "failure": evaluation.failure(question, sent),
-                        "n_passages": len(prompt.passages),
-                        "n_dropped": len(prompt.dropped),
-                        "demand": prompt.demand,
-                        "trace": sent,
-                    }
-                )
+                first = {"strategy": strategy.name, "corpus": question.corpus, "budget": budget}
+                rows.append(first | row(strategy, question, sent) | {"trace": sent})
     return pd.DataFrame(rows)
 
 

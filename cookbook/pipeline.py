@@ -226,17 +226,26 @@ def run(
                     read=read,
                 )
                 rows[place] = {
-                    "strategy": strategy.name,
-                    "corpus": name,
-                    **evaluation.score(question, trace),
-                    "failure": evaluation.failure(question, trace),
-                    "n_passages": len(trace.prompt.passages),
-                    "n_dropped": len(trace.prompt.dropped),
-                    "demand": trace.prompt.demand,
+                    **row(strategy, question, trace),
                     **evaluation.expansion_use(question, trace),
                     "trace": trace,
                 }
     return pd.DataFrame([rows[place] for place in range(len(asked))])
+
+
+def row(strategy: Strategy, question: Question, trace: Trace) -> dict[str, Any]:
+    """What a table of many questions says of one: the columns that :func:`run` names, up to ``demand``."""
+    from . import eval as evaluation
+
+    return {
+        "strategy": strategy.name,
+        "corpus": question.corpus,
+        **evaluation.score(question, trace),
+        "failure": evaluation.failure(question, trace),
+        "n_passages": len(trace.prompt.passages),
+        "n_dropped": len(trace.prompt.dropped),
+        "demand": trace.prompt.demand,
+    }
 
 
 def _strategy(

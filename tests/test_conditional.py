@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_hits import hit_at, hit_on, page
 
 from cookbook import tokens
 from cookbook.chunkers import parent_child, section_child
@@ -28,27 +29,6 @@ from cookbook.conditional import (
 from cookbook.errors import CorpusError
 from cookbook.expanders import centred, children, parents, sections, whole_page, window
 from cookbook.types import Chunk, Document, Hit, Passage, Span
-
-
-def page(text: str, doc_id: str = "page") -> Document:
-    return Document(doc_id=doc_id, title=doc_id.title(), text=text)
-
-
-def hit_at(document: Document, start: int, end: int, score: float = 1.0, **metadata: Any) -> Hit:
-    return Hit(
-        chunk_id=f"{document.doc_id}@{start}-{end}",
-        doc_id=document.doc_id,
-        text=document.text[start:end],
-        score=score,
-        rank=1,
-        retriever="dense",
-        metadata={"start": start, "end": end, **metadata},
-    )
-
-
-def hit_on(document: Document, quote: str, score: float = 1.0, **metadata: Any) -> Hit:
-    start = document.text.index(quote)
-    return hit_at(document, start, start + len(quote), score, **metadata)
 
 
 def hit_of(chunk: Chunk, score: float) -> Hit:

@@ -11,9 +11,10 @@ from cookbook import chunkers, expanders, pipeline, profiles
 from cookbook.profiles import gate, lengths, summary
 from cookbook.prompts import pack
 from cookbook.providers import LLMClient
+from cookbook.rankers import hits_of
 from cookbook.stores import QdrantBackend
 from cookbook.tokens import count
-from cookbook.types import Document, Hit
+from cookbook.types import Document
 
 PROSE = "# Kiln\n\n" + "The kiln holds nine trays of pots. " * 40 + "\n\n## Door\n\nIt opens to the left.\n"
 LOG = "t=1 pv=20 sp=30 out=41 " * 400
@@ -79,18 +80,6 @@ def client():
     return LLMClient("local")
 
 
-def hit_of(chunk, rank):
-    return Hit(
-        chunk_id=chunk.chunk_id,
-        doc_id=chunk.doc_id,
-        text=chunk.text,
-        score=1 / rank,
-        rank=rank,
-        retriever="dense",
-        metadata={"start": chunk.span.start, "end": chunk.span.end},
-    )
-
-
 @settings(max_examples=120, deadline=None)
 @given(
     st.lists(WORD, min_size=1, max_size=60),
@@ -104,7 +93,7 @@ def test_no_prompt_of_windows_is_above_its_bound(words, before, after, top_k, ca
     document = Document(doc_id="drawn", title="", text=". ".join(words))
     chunks = chunkers.sentence_window([document], max_tokens=cap)
     picked = data.draw(st.lists(st.sampled_from(chunks), max_size=top_k, unique_by=id)) if chunks else []
-    hits = [hit_of(chunk, rank) for rank, chunk in enumerate(picked, start=1)]
+    hits = hits_of(picked)
     for merge in (True, False):
         passages = expanders.window(
             hits,
@@ -135,7 +124,7 @@ def test_a_document_made_for_it_comes_close_to_the_bound():
     chunks = chunkers.sentence_window([document], max_tokens=cap)
     assert len(chunks) == n_sentences
     picked = chunks[radius :: 2 * radius + 2][:top_k]  # one sentence between windows, so that none merge
-    hits = [hit_of(chunk, rank) for rank, chunk in enumerate(picked, start=1)]
+    hits = hits_of(picked)
     passages = expanders.window(hits, documents={"made": document}, max_sentence_tokens=cap)
     options = {"doc_ids": ["made"], "before": radius, "after": radius, "top_k": top_k}
     bound = profiles.window_bound("How long?", max_sentence_tokens=cap, **options)
@@ -169,7 +158,7 @@ def test_the_unit_of_a_sentence_is_its_window_alone():
     chunks = chunkers.sentence_window(list(documents.values()))
     for before, after in ((0, 0), (2, 2), (1, 3), (60, 60)):
         options = {"documents": documents, "before": before, "after": after}
-        alone = [expanders.window([hit_of(chunk, 1)], **options)[0].n_tokens for chunk in chunks]
+        alone = [expanders.window(hits_of([chunk]), **options)[0].n_tokens for chunk in chunks]
         assert profiles.window_units(chunks, **options) == alone
 
 
