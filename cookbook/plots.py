@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .strategy_plots import cost, forest, prompt_sizes, quality_grid, quality_tokens, sweep
-from .styles import COLORS, DPI, SIZE_INCHES, color, new_axes, panels, refuse_empty
+from .styles import COLORS, DPI, SIZE_INCHES, color, legend_above, new_axes, panels, refuse_empty
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def length_histogram(
         axes.axvline(limit, color=COLORS["gold"], linestyle=":", linewidth=2, label=f"limit = {limit:,}")
     axes.set_xlabel("length (tokens)")
     axes.set_ylabel(f"number of {label}")
-    axes.legend(frameon=False)
+    legend_above(axes)
     return axes
 
 
@@ -97,7 +97,9 @@ def length_grid(
         for share, style in ((50, "-"), (95, "--")):
             axes.axvline(float(np.percentile(values, share)), color="black", linestyle=style, linewidth=1)
         axes.set_xscale("log")
-    figure.supxlabel(f"length of a {label} (tokens, logarithmic)", fontsize="small")
+    figure.supxlabel(
+        f"length of a {label} (tokens, logarithmic); solid line: p50, dashed: p95", fontsize="small"
+    )
     figure.supylabel(f"{label}s (%)", fontsize="small")
     return drawn
 
@@ -123,12 +125,19 @@ def fan_in(parent_ids: Sequence[str], *, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def hit_map(spans: Mapping[str, Sequence[Span]], *, length: int, ax: Axes | None = None) -> Axes:
+def hit_map(
+    spans: Mapping[str, Sequence[Span]],
+    *,
+    length: int,
+    roles: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """One document as a line of characters, one row a role: where hits, windows, parents and gold lie.
 
     Args:
-        spans: role (a key of ``COLORS``) to the spans of one document, drawn from top to bottom.
+        spans: name of a row to the spans of one document, drawn from top to bottom.
         length: the document's length in characters.
+        roles: name to a key of ``COLORS``; where absent, the name itself must be one.
 
     Raises:
         ValueError: spans of more than one document, or an unknown role.
@@ -138,7 +147,7 @@ def hit_map(spans: Mapping[str, Sequence[Span]], *, length: int, ax: Axes | None
         raise ValueError(
             f"spans lie in {len(doc_ids)} documents ({', '.join(sorted(doc_ids))}): draw one at a time"
         )
-    fills = [color(role) for role in spans]
+    fills = [color((roles or {}).get(name, name)) for name in spans]
     axes = new_axes(ax, height=0.8 + 0.45 * len(spans))
     for row, (fill, known) in enumerate(zip(fills, spans.values(), strict=True)):
         bars = [(span.start, len(span)) for span in known]

@@ -212,10 +212,8 @@ def sweep(
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     axes.set_ylim(0, 1.05)
-    if curves is qualities:
+    if curves is qualities or label or control is not None:
         legend_beside(axes)
-    elif label or control is not None:
-        axes.legend(frameon=False)
     return axes
 
 
@@ -237,7 +235,7 @@ def forest(
     if not comparisons:
         raise ValueError("comparisons is empty: there is nothing to draw")
     axes = new_axes(ax, height=0.9 + 0.28 * len(comparisons))
-    size = "small" if len(comparisons) <= 10 else "x-small"
+    size = "small" if len(comparisons) <= 12 else "x-small"
     axes.axvline(0, color="black", linewidth=1)
     for row, difference in enumerate(comparisons.values()):
         told = difference.low > 0 or difference.high < 0

@@ -121,6 +121,13 @@ def panels(names: Collection[str], *, columns: int, sharey: bool = False) -> tup
     return figure, drawn[: len(names)]
 
 
+def legend_above(axes: Axes) -> None:
+    """The legend over the Axes in two columns, where it hides no data and takes no width."""
+    # From the right end on: over the labels of the y axis there is room, which narrow Axes need.
+    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+    axes.legend(frameon=False, fontsize="small", ncols=2, columnspacing=1, handlelength=1.5, **place)
+
+
 def legend_beside(axes: Axes) -> None:
     """The legend to the right of the Axes, where it hides no data."""
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))

@@ -81,6 +81,14 @@ def test_hit_map_keeps_thin_bars_visible():
     assert (white, own.upper()) == ("#ffffff", plots.COLORS["hit"])
 
 
+def test_hit_map_names_a_row_other_than_its_role():
+    axes = plots.hit_map(
+        {"section": [Span(doc_id="a", start=5, end=9)]}, length=9, roles={"section": "parent"}
+    )
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["section"]
+    assert to_hex(axes.collections[0].get_facecolor()[0]).upper() == plots.COLORS["parent"]
+
+
 def test_hit_map_refuses_two_documents_and_unknown_roles():
     spans = [Span(doc_id="a", start=0, end=1), Span(doc_id="b", start=0, end=1)]
     with pytest.raises(ValueError, match="2 documents"):
@@ -231,6 +239,8 @@ def test_cost_is_tokens_times_questions_times_price():
         lambda: plots.quality_tokens({f"row {i}": (100.0 * i, at(0.5)) for i in range(9)}),
         lambda: plots.quality_grid({str(i): {"flat": (100.0, at(0.5))} for i in range(7)})[0],
         lambda: plots.sweep([1, 2], {r: [at(0.2), at(0.3)] for r in range(6)}, xlabel="k", label="radius"),
+        lambda: plots.forest({f"searched, api_reference, row {i}": at(0.1) for i in range(12)}),
+        lambda: plots.length_grid({str(i): [10, 20, 3000] for i in range(7)})[0],
     ],
 )
 def test_a_figure_keeps_its_size_and_hides_none_of_its_text(draw):
@@ -240,6 +250,25 @@ def test_a_figure_keeps_its_size_and_hides_none_of_its_text(draw):
     assert width <= 7 and height <= 3 and figure.get_dpi() == 80
     tight = figure.get_tightbbox()
     assert tight.x0 >= -0.01 and tight.y0 >= -0.01 and tight.x1 <= width + 0.01 and tight.y1 <= height + 0.01
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda ax: plots.sweep([1, 2], [at(0.8), at(0.8)], xlabel="k", control=at(0.1), ax=ax),
+        lambda ax: plots.sweep([1, 2], [at(0.2), at(0.9)], xlabel="k", label="same search", ax=ax),
+        lambda ax: plots.sweep([1, 2], {0: [at(0.2), at(0.9)]}, xlabel="k", label="radius", ax=ax),
+        lambda ax: plots.length_histogram([151, 811, 896, 900], label="parent chunks", limit=900, ax=ax),
+    ],
+)
+def test_no_legend_covers_data_nor_runs_out_of_the_figure_also_on_half_its_width(draw):
+    figure, both = plt.subplots(1, 2, figsize=plots.SIZE_INCHES, dpi=plots.DPI, layout="constrained")
+    drawn = [draw(ax) for ax in both]
+    figure.canvas.draw()
+    for axes in drawn:
+        legend_box = axes.get_legend().get_window_extent()
+        assert not any(legend_box.overlaps(other.get_window_extent()) for other in both)
+        assert legend_box.x0 >= 0 and legend_box.x1 <= figure.bbox.x1 and legend_box.y1 <= figure.bbox.y1
 
 
 def test_names_of_one_role_differ_in_shade_marker_and_line():
