@@ -8,19 +8,20 @@ new hits.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Protocol, SupportsFloat
 
 from .errors import BadReplyError
+from .names import spelled, titled
 from .types import Chunk, Hit, Passage
 
 #: Constant of reciprocal rank fusion, from Cormack, Clarke and Buettcher, SIGIR 2009.
 RRF_K = 60
-# What looks like code in a sentence: `x`, a.b, a::b, a_b and a(; of a path the last part is the name.
-_CODE = re.compile(r"(?<=`)[\w.:]+(?=`)|\w+(?:(?:\.|::)\w+)+|\w*_\w+|\w+(?=\()")
+
+
+# The keys that are no metadata.
+_OWN_KEYS = frozenset({"chunk_id", "doc_id", "text"})
 
 
 class Reranker(Protocol):
@@ -209,18 +210,8 @@ def named(hits: Iterable[Hit], *, question: str) -> list[Hit]:
     >>> [[h.chunk_id for h in named(hits, question=q)] for q in ("Does s.map() skip NaN?", "Where is a map?")]
     [['a'], []]
     """
-    names = frozenset(_last_part(code) for code in _CODE.findall(question))
-    return [hit for hit in hits if names & _names(str(hit.metadata.get("heading") or ""))]
-
-
-@lru_cache(maxsize=16_384)
-def _names(heading: str) -> frozenset[str]:
-    """The headings of a path that are one name, each by its last part."""
-    return frozenset(_last_part(title) for title in heading.split(" > ") if title and " " not in title)
-
-
-def _last_part(name: str) -> str:
-    return re.split(r"\.|::", name.strip("`.:()").lower())[-1]
+    names = spelled(question)
+    return [hit for hit in hits if names & titled(str(hit.metadata.get("heading") or ""))]
 
 
 def _scores(texts: Sequence[str], question: str, client: Reranker) -> list[float]:
@@ -243,8 +234,7 @@ def key_of(hit: Hit, key: str) -> str:
     >>> key_of(hit, "doc_id"), key_of(hit, "parent_id"), key_of(hit, "section_id")
     ('d', 'p1', 'c1')
     """
-    own = {"chunk_id": hit.chunk_id, "doc_id": hit.doc_id, "text": hit.text}
-    value = own[key] if key in own else hit.metadata.get(key)
+    value = getattr(hit, key) if key in _OWN_KEYS else hit.metadata.get(key)
     return hit.chunk_id if value is None else str(value)
 
 

@@ -238,12 +238,45 @@ def test_the_number_of_sentences_and_the_threshold_hold() -> None:
     assert len(readings) == 5
     scores = [reading.score for reading in readings]
     assert scores == sorted(scores, reverse=True)
-    best = max(reading.support for reading in readings)  # they are alike, and so are their supports
-    most = 0.7 * best + 0.3 * local.knows(question, [text])
+    found = list(local.candidates(0, Slice("shipping", 100, text)))
+    most = local.confidence(question, found, local.score_sentences(question, found))
     assert len(quotes(question, text, threshold=most - 1e-6, max_sentences=5)) == 5
     assert quotes(question, text, threshold=most + 1e-6, max_sentences=5) == []
     with pytest.raises(ValueError, match="max_sentences=0 must be at least 1"):
         quotes(question, max_sentences=0)
+
+
+def confidence(question: str, *found: Candidate) -> float:
+    return local.confidence(question, found, local.score_sentences(question, found))
+
+
+def test_a_question_that_spells_a_name_above_is_answered_more_surely() -> None:
+    def confident(heading: str, question: str) -> float:
+        path = ("frame", f"Frame > {heading}")
+        return confidence(question, Candidate("Rows without a value are dropped.", headings=path))
+
+    spelled, said = "What does `dropna` drop?", "What does the dropna drop?"
+    assert confident("Frame.dropna", spelled) - confident("Frame.dropna", said) == pytest.approx(
+        0.3, abs=0.05
+    )
+    # Where no heading is a name, none can be spelled.
+    assert confident("Rows that lack a value", spelled) == pytest.approx(
+        confident("Rows that lack a value", said), abs=0.05
+    )
+
+
+def test_a_sentence_that_stands_out_answers_more_surely_than_one_of_many() -> None:
+    question = "How long do parcels to Norway take?"
+    answer = Candidate("Parcels to Norway take seven days.")
+    others = [Candidate(f"Kiln {n} is fired with gas.") for n in range(30)]
+    alike = [Candidate(f"Parcels to region {n} take {n} days.") for n in range(30)]
+    assert confidence(question, answer, *others) > confidence(question, answer, *alike) + 0.2
+
+
+def test_a_lone_sentence_can_answer_and_can_be_refused() -> None:
+    alone = "Parcels to Norway take seven days."
+    assert quotes("How long do parcels to Norway take?", alone) == [alone]
+    assert quotes("Who designed the company's logo?", alone) == []
 
 
 def test_a_word_that_no_sentence_holds_lowers_the_support() -> None:
