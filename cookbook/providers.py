@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from . import local
+from . import local, reader
 from .cache import VectorCache
 from .errors import BadReplyError, MissingKeyError, ProviderError
 from .transport import Transport
@@ -43,7 +43,7 @@ class Provider:
 
 PROVIDERS: Mapping[str, Provider] = {
     "local": Provider(
-        chat_model=local.CHAT_MODEL,
+        chat_model=reader.CHAT_MODEL,
         embed_model=local.EMBED_MODEL,
         source="cookbook/local.py",
         checked="2026-11-29",
@@ -324,7 +324,7 @@ class LLMClient:
         if not messages or not messages[-1]["content"].strip():
             raise ValueError("prompt is empty; end it with a question")
         if self._transport is None:
-            return local.chat(messages[-1]["content"])
+            return reader.chat(messages[-1]["content"])
         return self._transport.chat(messages, model=self.chat_model)[0]
 
     def answer(self, prompt: Prompt) -> Answer:
@@ -334,7 +334,7 @@ class LLMClient:
         citations are then the slices of those passages.
         """
         if self._transport is None:
-            readings, text = local.answer(prompt.question, prompt.passages)
+            readings, text = reader.answer(prompt.question, prompt.passages)
             citations = tuple(reading.quote for reading in readings)
             return Answer(
                 text=text,
@@ -397,6 +397,6 @@ def _cited(text: str, passages: Sequence[Passage]) -> Iterator[Quote]:
     numbers = dict.fromkeys(int(number) for number in re.findall(r"\[(\d{1,3})\]", text))
     for number in numbers:
         if 1 <= number <= len(passages):
-            for piece in local.quotable(passages[number - 1]):
+            for piece in reader.quotable(passages[number - 1]):
                 end = piece.start + len(piece.text)
                 yield Quote(doc_id=piece.doc_id, start=piece.start, end=end, quote=piece.text)

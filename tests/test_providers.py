@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake_server import completion, embeddings, serve
 
-from cookbook import local, tokens
+from cookbook import local, reader, tokens
 from cookbook.errors import BadReplyError, MissingKeyError, ProviderError
 from cookbook.passages import GAP
 from cookbook.prompts import REFUSAL, pack
@@ -48,7 +48,7 @@ def test_without_settings_the_embedded_provider_answers() -> None:
     made = LLMClient()
     assert (made.provider, made.chat_model, made.embed_model) == (
         "local",
-        local.CHAT_MODEL,
+        reader.CHAT_MODEL,
         local.EMBED_MODEL,
     )
     question = "How long does shipping take?"
