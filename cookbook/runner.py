@@ -225,7 +225,7 @@ def _write(path: Path, text: str) -> None:
 
 _STYLE = """
 :root { color-scheme: light; }
-body { margin: 0 auto; max-width: 50rem; padding: 1.5rem; font: 1rem/1.55 system-ui, sans-serif;
+body { margin: 0 auto; max-width: 62rem; padding: 1.5rem; font: 1rem/1.55 system-ui, sans-serif;
   color: #1f2328; background: #fff; }
 h1, h2, h3 { line-height: 1.25; }
 a { color: #0550ae; }
@@ -233,6 +233,8 @@ a.anchor-link { visibility: hidden; padding-left: .4rem; text-decoration: none; 
 :is(h1, h2, h3, h4):hover a.anchor-link { visibility: visible; }
 pre, code { font: .875rem/1.45 ui-monospace, Consolas, Menlo, monospace; }
 pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.text_cell { max-width: 46rem; }
+.output_text pre { font-size: .8125rem; }
 :not(pre) > code { background: #eff1f3; padding: .1rem .3rem; border-radius: 4px; }
 .input { margin-top: 1rem; padding: .6rem .8rem; background: #f6f8fa; border-left: 3px solid #0072b2; }
 .output_wrapper { padding: .4rem .8rem; border-left: 3px solid #d0d7de; }
