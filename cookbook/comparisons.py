@@ -70,15 +70,18 @@ def run_all(
             searched[alike] = [asker(question.question, strategy=bare) for question in asked]
         # The hits are ranked already.
         rest = replace(strategy, order="none" if reranked else strategy.order)
-        expanded = [asker(known.question, strategy=rest, hits=known.ranked) for known in searched[alike]]
-        for budget in budgets or [strategy.budget]:
-            for question, known, trace in zip(asked, searched[alike], expanded, strict=True):
+        limits = budgets or [strategy.budget]
+        at: dict[int, list[dict[str, Any]]] = {budget: [] for budget in limits}
+        for question, known in zip(asked, searched[alike], strict=True):
+            trace = asker(question.question, strategy=rest, hits=known.ranked)
+            for budget in limits:  # at once, while the counts of its passages are kept
                 prompt = trace.prompt
                 if budget != strategy.budget:
                     prompt = pack(question.question, trace.passages, budget=budget)
                 sent = replace(trace, hits=known.hits, prompt=prompt)
                 first = {"strategy": strategy.name, "corpus": question.corpus, "budget": budget}
-                rows.append(first | row(strategy, question, sent) | {"trace": sent})
+                at[budget].append(first | row(strategy, question, sent) | {"trace": sent})
+        rows += [each for budget in limits for each in at[budget]]
     return pd.DataFrame(rows)
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "reciprocal_rank",
     "sample_of",
     "score",
+    "scored",
     "shuffled_control",
     "span_iou",
     "span_precision",
@@ -51,11 +52,14 @@ def _merged(spans: Iterable[Span | Quote]) -> dict[str, list[tuple[int, int]]]:
     return ranges
 
 
-def _size(ranges: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+Ranges = Mapping[str, Sequence[tuple[int, int]]]
+
+
+def _size(ranges: Ranges) -> int:
     return sum(end - start for known in ranges.values() for start, end in known)
 
 
-def _shared(a: Mapping[str, Sequence[tuple[int, int]]], b: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+def _shared(a: Ranges, b: Ranges) -> int:
     return sum(
         max(0, min(end, other_end) - max(start, other_start))
         for doc_id, known in a.items()
@@ -71,7 +75,10 @@ def span_recall(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> 
     >>> span_recall([a], [Span(doc_id="a", start=5, end=30), Span(doc_id="a", start=6, end=9)])
     0.5
     """
-    wanted, sent = _merged(gold), _merged(found)
+    return _recall(_merged(gold), _merged(found))
+
+
+def _recall(wanted: Ranges, sent: Ranges) -> float | None:
     size = _size(wanted)
     return _shared(wanted, sent) / size if size else None
 
@@ -82,7 +89,10 @@ def span_precision(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) 
     >>> span_precision([Span(doc_id="a", start=0, end=10)], [Span(doc_id="a", start=5, end=25)])
     0.25
     """
-    wanted, sent = _merged(gold), _merged(found)
+    return _precision(_merged(gold), _merged(found))
+
+
+def _precision(wanted: Ranges, sent: Ranges) -> float:
     size = _size(sent)
     return _shared(wanted, sent) / size if size else 0.0
 
@@ -93,7 +103,10 @@ def span_iou(gold: Iterable[Span | Quote], found: Iterable[Span | Quote]) -> flo
     >>> span_iou([Span(doc_id="a", start=0, end=10)], [Span(doc_id="a", start=5, end=15)])
     0.3333333333333333
     """
-    wanted, sent = _merged(gold), _merged(found)
+    return _iou(_merged(gold), _merged(found))
+
+
+def _iou(wanted: Ranges, sent: Ranges) -> float:
     both = _shared(wanted, sent)
     either = _size(wanted) + _size(sent) - both
     return both / either if either else 0.0
@@ -112,11 +125,15 @@ def recall_at(gold: Iterable[Span | Quote], hits: Sequence[Hit], *, k: int) -> f
 
 def reciprocal_rank(gold: Iterable[Span | Quote], hits: Sequence[Hit]) -> float | None:
     """1 over the place of the first hit that holds a gold character; 0 when none does, None without gold."""
-    wanted = _merged(gold)
+    return _reciprocal_rank(_merged(gold), hits)
+
+
+def _reciprocal_rank(wanted: Ranges, hits: Sequence[Hit]) -> float | None:
     if not wanted:
         return None
     for place, hit in enumerate(hits, start=1):
-        if _shared(wanted, _merged([hit.span])):
+        span = hit.span
+        if any(start < span.end and span.start < end for start, end in wanted.get(span.doc_id, ())):
             return 1 / place
     return 0.0
 
@@ -137,23 +154,23 @@ def score(question: Question, trace: Trace) -> dict[str, Any]:
     every evidence and every qualifier span lie wholly in the prompt; ``forbidden`` that any forbidden
     character does. ``cited`` tells whether the answer quotes evidence, ``refused`` whether it declines.
     """
-    sent = [span for passage in trace.prompt.passages for span in passage.spans]
-    claim = [*question.evidence, *question.qualifiers]
-    full = span_recall(claim, sent)
+    sent = _merged(span for passage in trace.prompt.passages for span in passage.spans)
+    evidence, claim = _merged(question.evidence), _merged([*question.evidence, *question.qualifiers])
+    full = _recall(claim, sent)
     answer = trace.answer
     cited = None
     if answer is not None and question.evidence:
-        cited = _shared(_merged(question.evidence), _merged(answer.citations)) > 0
+        cited = _shared(evidence, _merged(answer.citations)) > 0
     return {
         "question_id": question.question_id,
         "kind": question.kind,
         "part": question.part,
-        "recall": span_recall(question.evidence, sent),
-        "precision": span_precision(claim, sent),
-        "iou": span_iou(claim, sent),
-        "rr": reciprocal_rank(question.evidence, trace.ranked),
+        "recall": _recall(evidence, sent),
+        "precision": _precision(claim, sent),
+        "iou": _iou(claim, sent),
+        "rr": _reciprocal_rank(evidence, trace.ranked),
         "complete": None if full is None else full == 1.0,
-        "forbidden": _shared(_merged(question.forbidden), _merged(sent)) > 0,
+        "forbidden": _shared(_merged(question.forbidden), sent) > 0,
         "n_tokens": trace.prompt.n_tokens,
         "cited": cited,
         "refused": None if answer is None else REFUSED in answer.text.lower(),
@@ -172,7 +189,16 @@ def failure(question: Question, trace: Trace, *, min_precision: float = MIN_PREC
     beside a forbidden span; ``diluted``: complete, but less than ``min_precision`` of the text is the claim.
     A question without an answer fails as ``contradicted`` when it is answered.
     """
+    return _failure(question, trace, score(question, trace), min_precision)
+
+
+def scored(question: Question, trace: Trace) -> dict[str, Any]:
+    """The row of :func:`score` with ``failure``, as :func:`failure` tells it."""
     row = score(question, trace)
+    return {**row, "failure": _failure(question, trace, row, MIN_PRECISION)}
+
+
+def _failure(question: Question, trace: Trace, row: Mapping[str, Any], min_precision: float) -> str | None:
     if row["complete"] is None:
         return "contradicted" if row["refused"] is False else None
     sent = {span.doc_id for passage in trace.prompt.passages for span in passage.spans}

@@ -62,15 +62,19 @@ def located(
     hits: Iterable[Hit], documents: Mapping[str, Document], encoding: str
 ) -> Iterator[tuple[Hit, Page]]:
     """Each hit with its page, the best hit first; what cannot be expanded is refused by name."""
+    pages: dict[str, Page] = {}  # hits share pages, and a store looks each one up
     for hit in best_first(hits):
-        document = documents.get(hit.doc_id)
-        if document is None:
-            raise CorpusError(
-                f"document {hit.doc_id!r} of hit {hit.chunk_id!r} is not among the documents given; "
-                "pass the documents of the store that was searched, or add the document to it again"
-            )
-        _check_slice(document, hit.span, hit.text, hit.chunk_id)
-        yield hit, page_of(document, encoding)
+        page = pages.get(hit.doc_id)
+        if page is None:
+            document = documents.get(hit.doc_id)
+            if document is None:
+                raise CorpusError(
+                    f"document {hit.doc_id!r} of hit {hit.chunk_id!r} is not among the documents given; "
+                    "pass the documents of the store that was searched, or add the document to it again"
+                )
+            page = pages[hit.doc_id] = page_of(document, encoding)
+        _check_slice(page.document, hit.span, hit.text, hit.chunk_id)
+        yield hit, page
 
 
 def _check_slice(document: Document, span: Span, text: str, chunk_id: str) -> None:
@@ -150,7 +154,8 @@ def _around(
     for hit, page in located(hits, documents, encoding):
         span, heading = widen(hit, page)
         above = _above_number(hit, page) if number_rule else []
-        parts.append(Part(page, merge_spans([*above, span]), [hit], heading, expansion))
+        spans = merge_spans([*above, span]) if above else [span]
+        parts.append(Part(page, spans, [hit], heading, expansion))
     return joined(parts) if merge else [part.done() for part in parts]
 
 

@@ -24,30 +24,29 @@ class Pages(Mapping[Any, T]):
         self._record = record
         self._id_field = id_field
         self._build = build
-        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._kept: OrderedDict[tuple[type, str], T] = OrderedDict()
 
     def forget(self) -> None:
         """Drop what is kept, since the collection has changed."""
         self._kept.clear()
 
     def __getitem__(self, name: Any) -> T:
-        try:
-            stored_id = pt.encode_id(name)
-        except ValueError:
-            raise KeyError(name) from None
-        page = self._kept.get(stored_id)
-        with self._store._using(f"reading a {self._record}"):
-            found = []
-            if page is None:
+        action = f"reading a {self._record}"
+        self._store._refuse_closed(action)
+        key = type(name), repr(name)  # True, 1, 1.0 and "1" are four ids
+        if (page := self._kept.get(key)) is None:
+            try:
+                stored_id = pt.encode_id(name)
+            except ValueError:
+                raise KeyError(name) from None
+            with self._store._using(action):
                 found = self._store._engine.retrieve("pages", [pt.point_id(stored_id, self._record)])
-        if page is None:
             if not found:
                 raise KeyError(name)
-            page = self._build(found[0])
-        self._kept[stored_id] = page
-        self._kept.move_to_end(stored_id)
-        if len(self._kept) > CACHED_PAGES:
-            self._kept.popitem(last=False)
+            page = self._kept[key] = self._build(found[0])
+            if len(self._kept) > CACHED_PAGES:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
         return page
 
     def __iter__(self) -> Iterator[Any]:

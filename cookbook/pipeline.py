@@ -240,8 +240,7 @@ def row(strategy: Strategy, question: Question, trace: Trace) -> dict[str, Any]:
     return {
         "strategy": strategy.name,
         "corpus": question.corpus,
-        **evaluation.score(question, trace),
-        "failure": evaluation.failure(question, trace),
+        **evaluation.scored(question, trace),
         "n_passages": len(trace.prompt.passages),
         "n_dropped": len(trace.prompt.dropped),
         "demand": trace.prompt.demand,

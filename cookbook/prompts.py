@@ -7,6 +7,7 @@ line ``Question: ...``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from .errors import BudgetError
 from .passages import count as count_kept
@@ -37,9 +38,7 @@ def count_messages(messages: Sequence[Mapping[str, str]], *, encoding: str = DEF
     13
     """
     return TOKENS_PER_REPLY + sum(
-        TOKENS_PER_MESSAGE
-        + count(message["role"], encoding=encoding)
-        + count(message["content"], encoding=encoding)
+        TOKENS_PER_MESSAGE + count_kept(message["role"], encoding) + count_kept(message["content"], encoding)
         for message in messages
     )
 
@@ -134,19 +133,26 @@ def _entry(number: int, passage: Passage) -> str:
 def _n_entry(number: int, passage: Passage, encoding: str) -> int:
     """Tokens of an entry; the passage was counted when it was made, so only its two ends are counted."""
     text = passage.text
-    last_word = text.rstrip().rfind(" ")
-    label = _label(number, passage)
-    if (
-        last_word < 1
-        or text[last_word - 1].isspace()
-        or text[0] == "/"
-        or text[0].isspace()
-        or not parts_at_line_ends(encoding)
-    ):
+    seam = text.rfind(" ", 0, len(text.rstrip()))
+    while seam > 0 and text[seam - 1].isspace():
+        seam = text.rfind(" ", 0, seam)
+    if seam < 1 or text[0] == "/" or text[0].isspace() or not parts_at_line_ends(encoding):
         return count(_entry(number, passage), encoding=encoding)
-    # A token ends behind the label's line end, and one before the space of the last word.
-    whole = count_kept(text, encoding) - count_kept(text[last_word:], encoding)
-    return count_kept(label, encoding) + whole + count_kept(f"{text[last_word:].rstrip()}\n\n", encoding)
+    # A token ends behind the label's line end, and one before a space that follows a word.
+    n_label, n_more = _n_short(_label(number, passage), encoding), _n_more(text[seam:], encoding)
+    return n_label + count_kept(text, encoding) + n_more
+
+
+@lru_cache(maxsize=8192)
+def _n_short(text: str, encoding: str) -> int:
+    """Tokens of a label: each budget and each strategy sends the same ones."""
+    return count(text, encoding=encoding)
+
+
+@lru_cache(maxsize=8192)
+def _n_more(end: str, encoding: str) -> int:
+    """Tokens that the end of a passage, its last word say, has more before the blank line of an entry."""
+    return count(f"{end.rstrip()}\n\n", encoding=encoding) - count(end, encoding=encoding)
 
 
 def _label(number: int, passage: Passage) -> str:

@@ -64,11 +64,12 @@ def best_first(hits: Iterable[Hit]) -> list[Hit]:
     >>> [h.chunk_id for h in best_first([hit("a", None), hit("b", 0.41), hit("c", 0.88), hit("d", 0.41)])]
     ['c', 'b', 'd', 'a']
     """
-    return sorted(hits, key=lambda hit: _falling(hit.score))
+    return sorted(hits, key=_falling)
 
 
-def _falling(score: float | None) -> tuple[bool, float]:
+def _falling(hit: Hit) -> tuple[bool, float]:
     # Stores may leave a score out although the record promises one.
+    score: float | None = hit.score
     missing = score is None or score != score
     return missing, 0.0 if score is None or missing else -round(score, 6)
 
@@ -265,7 +266,10 @@ def dedup(hits: Iterable[Hit], *, key: str = "chunk_id") -> list[Hit]:
     >>> [h.chunk_id for h in dedup([hit("a", "Legal.", 0.5), hit("b", "Legal.", 0.7)], key="text")]
     ['b']
     """
-    return [members[0] for members in group(hits, key=key)]
+    best: dict[str, Hit] = {}
+    for hit in best_first(hits):
+        best.setdefault(key_of(hit, key), hit)
+    return list(best.values())
 
 
 def first_units(hits: Iterable[Hit], *, top_k: int, key: str = "parent_id") -> list[Hit]:

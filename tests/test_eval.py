@@ -19,6 +19,7 @@ from cookbook.eval import (
     reciprocal_rank,
     sample_of,
     score,
+    scored,
     shuffled_control,
     span_iou,
     span_precision,
@@ -254,6 +255,7 @@ CLAIM = question([quote(0, 100)], [quote(500, 600)], [quote(300, 310)])
 )
 def test_each_failure_has_its_kind(sent, kind):
     assert failure(CLAIM, trace(sent)) == kind
+    assert scored(CLAIM, trace(sent)) == {**score(CLAIM, trace(sent)), "failure": kind}
 
 
 def test_diluted_begins_just_under_the_share_asked_for():

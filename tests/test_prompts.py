@@ -170,7 +170,9 @@ def test_the_budget_always_holds(
     assert pack(question, given_passages, budget=budget, margin=margin, system=system) == prompt
 
 
-@pytest.mark.parametrize("end", ["", " ", "\n", "  \n\n", " /", ".\n/", " ...", "  x = 1\n", "\u3002", "\t|"])
+@pytest.mark.parametrize(
+    "end", ["", " ", "\n", "  \n\n", " /", ".\n/", " ...", "  x = 1\n", "\u3002", "\t|", ":\n    ```\n"]
+)
 @pytest.mark.parametrize("start", ["", "/usr ", "\n\n", " ", "  - ", "[1] ", "\u732b"])
 def test_entries_are_counted_by_their_ends(start: str, end: str) -> None:
     passage = sized(2, "a")
@@ -186,10 +188,10 @@ def test_the_budget_holds_for_an_encoding_that_joins_line_ends(monkeypatch: pyte
     given_passages = [sized(2, name) for name in "abc"]
     full = pack(QUESTION, given_passages)
 
-    def count(text: str, *, encoding: str) -> int:
+    def count(text: str, encoding: str) -> int:
         return tokens.count(text, encoding=encoding) + 5 * max(0, text.count("\n\n[") - 1)
 
-    monkeypatch.setattr("cookbook.prompts.count", count)
+    monkeypatch.setattr("cookbook.prompts.count_kept", count)
     monkeypatch.setattr("cookbook.prompts.parts_at_line_ends", lambda encoding: False)
     prompt = pack(QUESTION, given_passages, budget=full.n_tokens)
     assert prompt.passages == tuple(given_passages[:2])

@@ -902,6 +902,17 @@ def test_cached_pages_are_bounded_and_fresh(monkeypatch: pytest.MonkeyPatch) -> 
     assert store.documents["page-3"] == new
 
 
+def test_pages_of_ids_that_look_alike_are_apart() -> None:
+    store = open_store(dim=2)
+    ids = [True, 1, 1.0, "1", "int(1)", -0.0, 0.0]
+    documents = [Document(doc_id=doc_id, title="", text=f"{n}.") for n, doc_id in enumerate(ids)]  # type: ignore[arg-type]
+    store.add([], [], documents=documents)
+    for _ in range(2):  # read, then kept
+        assert [store.documents[doc_id].text for doc_id in ids] == [d.text for d in documents]  # type: ignore[index]
+        for unknown in ("True", 2, ["1"], float("nan")):
+            assert store.documents.get(unknown) is None  # type: ignore[call-overload]
+
+
 def test_open_store_picks_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(dim=2) as store:
         assert isinstance(store._engine, MemoryEngine)
@@ -958,13 +969,13 @@ def test_approximate_search_after_optimize(tmp_path: Path) -> None:
         assert ids(store.search(vectors[7], top_k=1)) == [chunks[7].chunk_id]
 
 
-def test_no_warning_about_the_size_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qdrant_client.local import local_collection
-
-    monkeypatch.setattr(local_collection.LocalCollection, "LARGE_DATA_THRESHOLD", 3)
-    store = open_store(dim=2)
-    store.add(list("abcdef"), [[1, 0]] * 6, ids=list("abcdef"))
-    assert store.count() == 6
+def test_a_store_in_memory_loads_no_client() -> None:
+    code = (
+        "import sys; from cookbook.stores import open_store\n"
+        "store = open_store(dim=2); store.add(['a'], [[1, 0]], ids=['a'])\n"
+        "print(len(store.search([1, 0], top_k=1)), 'qdrant_client' in sys.modules)"
+    )
+    assert run_python(code).stdout.split() == ["1", "False"]
 
 
 def test_postings_follow_changes() -> None:
