@@ -447,7 +447,7 @@ def test_pandas_quotes_stand_where_they_say(pandas_pages: dict[str, Document]) -
     aside = corpora.read_questions(corpora.corpora_folder() / "pandas" / "set_aside.jsonl")
     check_places([*asked, *aside], pandas_pages)
     names = [question.question_id for question in (*asked, *aside)]
-    assert len(aside) == 128 and len(set(names)) == len(names)
+    assert len(aside) == 288 and len(set(names)) == len(names)
 
 
 @needs_rust_book
