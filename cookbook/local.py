@@ -67,7 +67,8 @@ def token_vectors() -> TokenVectors:
 
 def _token_ids(texts: Sequence[str]) -> list[NDArray[np.int64]]:
     """Token ids of each text (at least one each: blank texts are refused before)."""
-    encodings = token_vectors().tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    # (Without offsets, which nobody needs, it takes a third less.)
+    encodings = token_vectors().tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     return [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
 
 
@@ -173,7 +174,7 @@ def bags_of(texts: Sequence[str]) -> list[NDArray[np.int64]]:
 
 
 def _remember(text: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    bag = np.unique(ids)
+    bag = np.array(sorted(set(ids.tolist())), dtype=np.int64)  # np.unique takes ten times as long for a few
     while len(_BAGS) >= _MAX_BAGS:
         _BAGS.pop(next(iter(_BAGS)), None)  # the oldest
     _BAGS[text] = bag
@@ -185,10 +186,21 @@ def cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]
     unit = token_vectors().unit
     bags = bags_of(texts)
     # Each distinct token is compared once: texts about one subject share most of theirs.
-    distinct, place = np.unique(np.concatenate(bags), return_inverse=True)
+    tokens = np.concatenate(bags)
+    distinct, place = distinct_of(tokens)
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
     cosines: NDArray[np.float32] = unit[distinct] @ unit[query].T
-    return np.maximum.reduceat(cosines[place], starts, axis=0)
+    return np.maximum.reduceat(cosines[place[tokens]], starts, axis=0)
+
+
+def distinct_of(tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct token ids, ascending, and for every id of the vocabulary its place among them.
+
+    The place of an id that is not among them means nothing.
+    """
+    seen = np.zeros(len(token_vectors().norms), dtype=np.bool_)
+    seen[tokens] = True
+    return np.flatnonzero(seen), np.cumsum(seen) - 1
 
 
 def weights_of(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float64]:

@@ -7,14 +7,14 @@ time and can only say what stands in what it was sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .blocks import blocks
-from .local import bags_of, check_texts, cover, token_vectors, weights_of
+from .local import bags_of, check_texts, cover, distinct_of, token_vectors, weights_of
 from .names import spelled, titled
 from .passages import slices as slices_of
 from .prompts import REFUSAL
@@ -149,9 +149,7 @@ def score_sentences(question: str, candidates: Sequence[Candidate]) -> NDArray[n
     if not sentences:
         return np.zeros(0)
     query = bags_of([question])[0]
-    own = cover(query, sentences)  # (n, query tokens)
-    titles = _best_of(query, [candidate.headings for candidate in candidates])
-    leads = _best_of(query, [candidate.lead for candidate in candidates])
+    own, titles, leads = _covered(question, tuple(candidates))
     covered = np.maximum(np.maximum(own, titles), _LEAD_WEIGHT * leads)
     source = np.asarray([candidate.slice_index for candidate in candidates])
     near = np.maximum(covered, leads)
@@ -206,10 +204,8 @@ def _about(query: NDArray[np.int64], candidates: Sequence[Candidate]) -> NDArray
     bags = bags_of([text for several in texts for text in several])
     row = np.repeat(np.repeat(np.arange(len(texts)), [len(t) for t in texts]), [len(bag) for bag in bags])
     token = np.concatenate(bags)
-    seen = np.zeros(len(model.norms), dtype=np.bool_)
-    seen[token] = seen[query] = True
-    distinct, column = np.flatnonzero(seen), np.cumsum(seen) - 1
-    n_with = np.bincount(np.concatenate(own), minlength=len(seen))[distinct]
+    distinct, column = distinct_of(np.concatenate([token, query]))
+    n_with = np.bincount(np.concatenate(own), minlength=len(model.norms))[distinct]
     idf = np.log1p((len(own) - n_with + 0.5) / (n_with + 0.5))
     holds = np.zeros((len(texts) + 1, len(distinct)), dtype=np.float32)
     holds[row, column[token]] = 1
@@ -234,17 +230,33 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word.rpartition(".")[2] for word in found if len(word) > 2)
 
 
-def _best_of(query: NDArray[np.int64], texts: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
-    """Best cosine of each query token in several texts at once, 0 without any; shape (n, query tokens)."""
-    groups = dict.fromkeys(texts)  # sentences under one heading share it
-    distinct = list(dict.fromkeys(text for several in groups for text in several if text.strip()))
-    rows = dict(zip(distinct, cover(query, distinct), strict=True)) if distinct else {}
+@lru_cache(maxsize=1)  # a reading asks twice: for the scores, and for how sure they are
+def _covered(question: str, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.float32], ...]:
+    """Best cosine of each token of the question in the sentences, their headings and their lead-ins.
+
+    Returns:
+        Three arrays of shape (n, query tokens); a sentence without headings or a lead-in has zeros there.
+    """
+    query = bags_of([question])[0]
+    texts = _texts(candidates)
+    rows = dict(zip(texts, cover(query, texts), strict=True))
     nothing = np.zeros(len(query), dtype=np.float32)
-    best = {
-        several: np.maximum.reduce([nothing, *(rows[text] for text in several if text in rows)])
-        for several in groups
-    }
-    return np.array([best[several] for several in texts])
+
+    def best_of(groups: list[tuple[str, ...]]) -> NDArray[np.float32]:
+        best = {  # sentences under one heading share it
+            group: np.maximum.reduce([nothing, *(rows[text] for text in group if text in rows)])
+            for group in dict.fromkeys(groups)
+        }
+        return np.array([best[group] for group in groups])
+
+    own = np.array([rows[candidate.text] for candidate in candidates])
+    return own, best_of([c.headings for c in candidates]), best_of([c.lead for c in candidates])
+
+
+def _texts(candidates: Iterable[Candidate]) -> list[str]:
+    """The sentences, headings and lead-ins that are not blank, each once."""
+    said = dict.fromkeys(text for c in candidates for text in (c.text, *c.headings, *c.lead))
+    return [text for text in said if text.strip()]
 
 
 def candidates(index: int, source: Slice) -> Iterator[Candidate]:
@@ -346,9 +358,8 @@ def confidence(question: str, candidates: Sequence[Candidate], scores: NDArray[n
     >>> confident("How long is shipping?") > THRESHOLD > confident("Who painted the Mona Lisa?")
     True
     """
-    # Sentences, headings and lead-ins, whose tokens are known already, in place of the slices.
-    said = dict.fromkeys(text for c in candidates for text in (c.text, *c.headings, *c.lead) if text.strip())
-    about = (1 - _KNOWN) * supports(question, candidates).max() + _KNOWN * knows(question, list(said))
+    known = knows(question, _texts(candidates))
+    about = (1 - _KNOWN) * supports(question, candidates).max() + _KNOWN * known
     best, *others = np.sort(scores)[::-1].tolist()
     # Where there are fewer to compare with, the one that is missing counts as much worse.
     other = others[_N_OTHERS - 1] if len(others) >= _N_OTHERS else _MUCH_WORSE * best
@@ -380,7 +391,7 @@ def supports(question: str, candidates: Sequence[Candidate]) -> NDArray[np.float
     if not candidates:
         return np.zeros(0)
     query = bags_of([question])[0]
-    covered = _best_of(query, [(c.text, *c.headings, *c.lead) for c in candidates]).astype(np.float64)
+    covered = np.maximum.reduce(_covered(question, tuple(candidates))).astype(np.float64)
     weights = token_vectors().norms[query].astype(np.float64) ** 1.5
     clauses = [part for part in _CLAUSE.split(question) if len(re.findall(r"\w+", part)) >= _MIN_CLAUSE]
     tokens = [np.isin(query, bag) for bag in bags_of(clauses or [question])]
