@@ -225,11 +225,12 @@ def expansion_use(question: Question, trace: Trace) -> dict[str, int]:
     claim = _merged([*question.evidence, *question.qualifiers])
     used = {"gained": 0, "held": 0, "off": 0}
     for passage in trace.prompt.passages:
-        seen = _merged(hit.span for hit in passage.hits)
         texts = {hit.chunk_id: hit.text for hit in passage.hits}.values()
         n_hits = sum(count(text, DEFAULT_ENCODING) for text in texts)
-        in_passage, in_hits = _shared(claim, _merged(passage.spans)), _shared(claim, seen)
-        kind = "off" if not in_passage else "gained" if in_passage > in_hits else "held"
+        kind = "off"
+        if passage.doc_id in claim and (in_passage := _shared(claim, _merged(passage.spans))):
+            in_hits = _shared(claim, _merged(hit.span for hit in passage.hits))
+            kind = "gained" if in_passage > in_hits else "held"
         used[kind] += max(0, passage.n_tokens - n_hits)
     return used
 

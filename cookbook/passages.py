@@ -86,12 +86,11 @@ class Page:
         """The sentences of a block; those above the cap are cut as the sentence chunker does."""
         key = block, max_tokens
         if key not in self._sentences:
-            text = self.document.text
             spans: Iterable[Interval] = self.split(self.blocks[block])
             if max_tokens is not None:
                 spans = chain.from_iterable(
                     sentences.cut_span(self.tokens, *span, max_tokens=max_tokens)
-                    if tokens.count(text[slice(*span)], encoding=self.encoding) > max_tokens
+                    if self.tokens.count(*span) > max_tokens
                     else [span]
                     for span in spans
                 )
