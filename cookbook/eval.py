@@ -132,8 +132,8 @@ def _reciprocal_rank(wanted: Ranges, hits: Sequence[Hit]) -> float | None:
     if not wanted:
         return None
     for place, hit in enumerate(hits, start=1):
-        span = hit.span
-        if any(start < span.end and span.start < end for start, end in wanted.get(span.doc_id, ())):
+        # Most hits lie on other pages.
+        if (ranges := wanted.get(hit.doc_id)) and _shared({hit.doc_id: ranges}, _merged([hit.span])):
             return 1 / place
     return 0.0
 

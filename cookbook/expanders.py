@@ -515,8 +515,9 @@ def _paragraph_above(section: Section, page: Page) -> Span:
     Empty when something else stands there.
     """
     start = end = section.body.start
-    for block in reversed(page.blocks):
-        if section.level and block.start < end and block.kind not in ("heading", "rule"):
+    for place in reversed(range(bisect_left(page.block_starts, end) if section.level else 0)):
+        block = page.blocks[place]
+        if block.kind not in ("heading", "rule"):
             start = block.start if block.kind in ("paragraph", "item") else end
             break
     return page.span(start, end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 
 from . import sections, sentences, tokens
@@ -356,9 +356,12 @@ def _fit_in(
 ) -> tuple[Interval, str] | None:
     limit = max_tokens
 
+    @cache  # a stretch grows at one end at a time
+    def n_above(start: int) -> int:
+        return count(render(heading_of(start), [""]), encoding)
+
     def about(start: int, end: int) -> int:
-        above = render(heading_of(start), [""])
-        return count(above, encoding) + token_map.count(start, end)
+        return n_above(start) + token_map.count(start, end)
 
     def fits(start: int, end: int) -> bool:
         return about(start, end) <= limit

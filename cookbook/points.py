@@ -61,6 +61,8 @@ def encode_id(value: Id, name: str = "id") -> str:
 
 def check_unicode(text: str, name: str) -> None:
     """Refuse a lone surrogate, which no engine takes."""
+    if text.isascii():
+        return
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

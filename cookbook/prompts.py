@@ -136,7 +136,8 @@ def _n_entry(number: int, passage: Passage, encoding: str) -> int:
     seam = text.rfind(" ", 0, len(text.rstrip()))
     while seam > 0 and text[seam - 1].isspace():
         seam = text.rfind(" ", 0, seam)
-    if seam < 1 or text[0] == "/" or text[0].isspace() or not parts_at_line_ends(encoding):
+    lead = text[: len(text) - len(text.lstrip())]  # a line end in it would join that of the label
+    if seam < 1 or text[0] == "/" or "\n" in lead or "\r" in lead or not parts_at_line_ends(encoding):
         return count(_entry(number, passage), encoding=encoding)
     # A token ends behind the label's line end, and one before a space that follows a word.
     n_label, n_more = _n_short(_label(number, passage), encoding), _n_more(text[seam:], encoding)

@@ -173,7 +173,9 @@ def test_the_budget_always_holds(
 @pytest.mark.parametrize(
     "end", ["", " ", "\n", "  \n\n", " /", ".\n/", " ...", "  x = 1\n", "\u3002", "\t|", ":\n    ```\n"]
 )
-@pytest.mark.parametrize("start", ["", "/usr ", "\n\n", " ", "  - ", "[1] ", "\u732b"])
+@pytest.mark.parametrize(
+    "start", ["", "/usr ", "\n\n", " ", "  - ", " \r\n  x", "\t", "   /", "[1] ", "\u732b"]
+)
 def test_entries_are_counted_by_their_ends(start: str, end: str) -> None:
     passage = sized(2, "a")
     text = f"{start}{passage.text}{end}"
