@@ -102,6 +102,34 @@ def test_every_text_has_a_vector(text: str) -> None:
     assert abs(float(vector @ vector) - 1) < 1e-5
 
 
+PIECES = [" ", "  ", "a ", "the", "\u2581", "<s>", "</s>", "<unk>", "\n", "\t", "kiln", "\U0001f3fa"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PIECES) | st.characters(exclude_categories=["Cs"])).map("".join)))
+def test_token_ids_are_those_of_the_tokenizer(texts: list[str]) -> None:
+    tokenizer = local.token_vectors().tokenizer
+    peer = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    for _ in range(2):  # the second time the words are looked up
+        assert [ids.tolist() for ids in local._token_ids(texts)] == peer
+
+
+def test_no_token_holds_a_space_behind_another_character() -> None:
+    # What lets words be looked up one by one.
+    vocabulary = local.token_vectors().tokenizer.get_vocab()
+    assert len(vocabulary) == 32_000
+    assert not [token for token in vocabulary if "\u2581" in token.lstrip("\u2581")]
+
+
+def test_the_words_that_are_remembered_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_MAX_WORDS", 100)
+    texts = [f"word{n} word{n + 1} {'x' * 99}" for n in range(400)]
+    before = [local.embed([text])[0] for text in texts]
+    assert len(local._WORDS) <= 100
+    assert max(map(len, local._WORDS)) <= local._LONG_WORD
+    assert np.array_equal(local.embed(texts), before)
+
+
 # --- the reranker -------------------------------------------------------------------------------------
 
 
