@@ -1,4 +1,4 @@
-"""Points -> tables, a query -> scored payloads: what a store asks of an engine; one in memory, one a server.
+"""Points -> tables, a query -> scored payloads: what a store asks of an engine, and Qdrant's client as one.
 
 ``chunks`` holds what is searched; ``pages`` holds documents, parents and the collection's settings,
 which have no vectors. A filter is a mapping of payload field to the list of values it may have.
@@ -6,6 +6,7 @@ which have no vectors. A filter is a mapping of payload field to the list of val
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -209,63 +210,60 @@ class Vectors:
         return [(keys[found[place]], float(scores[place])) for place in best]
 
 
-class MemoryEngine:
-    """The tables as dicts, with a matrix and an inverted index for searching.
+class MemoryEngine(QdrantEngine):
+    """qdrant-client's in-memory mode, with indexes of its own for searching and for listing.
 
-    qdrant-client has a mode in memory too, but it converts all vectors at each search, scores sparse vectors
-    and filters in plain Python, and copies payloads deeply; to import it alone takes a second.
+    The client converts all vectors at each search, scores sparse vectors and filters in plain Python, and
+    copies payloads deeply: a matrix, an inverted index and a dict beside it do that faster. It also warns
+    above 20,000 points that a server is faster; that warning is left out here, since the store's
+    documentation says it.
     """
 
-    def __init__(self) -> None:
-        self._tables: dict[str, dict[str, dict[str, Any]]] = {"pages": {}}
-        self._vectors = Vectors()
+    def __init__(self, collection: str) -> None:
+        from qdrant_client import QdrantClient
+
+        self._vectors_by_id = Vectors()
         self._postings = Postings()
+        self._payloads: dict[str, dict[str, Any]] = {}
+        super().__init__(QdrantClient(":memory:"), collection, exact=None)  # it knows no other search
 
-    def has_chunks(self) -> bool:
-        return "chunks" in self._tables
-
-    def create_chunks(self, dim: int) -> None:
-        self._tables["chunks"] = {}
+    def _index(self, table: str, fields: Sequence[str]) -> None:
+        """Nothing to do: the client has no payload indexes in memory."""
 
     def upsert(self, table: str, points: Sequence[Point]) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Local mode is not recommended")
+            super().upsert(table, [point._replace(terms=None) for point in points])
         for point in points:
-            self._tables[table][point.id] = point.payload
             if point.vector is not None and point.terms is not None:
-                self._vectors.put(point.id, point.vector)
+                self._vectors_by_id.put(point.id, point.vector)
                 self._postings.put(point.id, point.terms)
+                self._payloads[point.id] = point.payload
 
     def delete(self, table: str, ids: Sequence[str]) -> None:
-        for key in ids:
-            self._tables[table].pop(key, None)
-            if table == "chunks":
-                self._vectors.remove(key)
+        super().delete(table, ids)
+        if table == "chunks":
+            for key in ids:
+                self._vectors_by_id.remove(key)
                 self._postings.remove(key)
-
-    def retrieve(self, table: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        payloads = self._tables[table]
-        return [payloads[key] for key in ids if key in payloads]
+                self._payloads.pop(key, None)
 
     def scroll(self, table: str, where: Where, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        if table == "pages":
+            yield from super().scroll(table, where, fields)
+            return
         wanted = {field: frozenset(values) for field, values in where.items()}
-        return ((key, payload) for key, payload in self._tables[table].items() if matches(payload, wanted))
-
-    def count(self, table: str, where: Where) -> int:
-        return sum(1 for _ in self.scroll(table, where, ())) if where else len(self._tables[table])
+        for key, payload in self._payloads.items():
+            if matches(payload, wanted):
+                yield key, payload
 
     def _allowed(self, where: Where) -> frozenset[str] | None:
         return frozenset(key for key, _ in self.scroll("chunks", where, ())) if where else None
 
-    def _rows(self, found: Sequence[tuple[str, float]]) -> list[Row]:
-        return [(score, self._tables["chunks"][key]) for key, score in found]
-
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
-        return self._rows(self._vectors.search(vector, limit=limit, allowed=self._allowed(where)))
+        found = self._vectors_by_id.search(vector, limit=limit, allowed=self._allowed(where))
+        return [(score, self._payloads[key]) for key, score in found]
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
-        return self._rows(self._postings.search(terms, limit=limit, allowed=self._allowed(where)))
-
-    def flush(self) -> None:
-        """Nothing to do: there is no place to write to."""
-
-    def close(self) -> None:
-        """Nothing to do: the tables go with the store."""
+        found = self._postings.search(terms, limit=limit, allowed=self._allowed(where))
+        return [(score, self._payloads[key]) for key, score in found]

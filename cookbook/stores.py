@@ -1,6 +1,6 @@
 """Chunks and their vectors in, a query vector -> Hits; documents and parents are kept beside them.
 
-Three engines, one behaviour: dicts in memory, a Qdrant server by URL, and qdrant-edge (Qdrant's
+Three engines, one behaviour: qdrant-client in memory, a Qdrant server by URL, and qdrant-edge (Qdrant's
 engine inside the process) in a folder. The same calls give the same ranking in each, because search is
 exact unless asked otherwise, vectors are brought to length 1 before they are stored, and ties are broken
 by id.
@@ -39,7 +39,7 @@ class Store(Protocol):
 
 
 class QdrantBackend(Collection):
-    """A collection in this process's memory, or on a Qdrant server or cluster.
+    """A collection in qdrant-client's memory, or on a Qdrant server or cluster.
 
     In memory each store is its own and is gone when it is dropped. Search there is exact and reads every
     vector: good for tens of thousands of chunks (a filter costs most, about 15 microseconds a chunk).
@@ -74,7 +74,7 @@ class QdrantBackend(Collection):
 
         def make() -> Engine:
             if place == ":memory:":
-                return MemoryEngine()
+                return MemoryEngine(collection)
             from qdrant_client import QdrantClient
 
             key = api_key or os.environ.get("QDRANT_API_KEY") or None

@@ -969,13 +969,13 @@ def test_approximate_search_after_optimize(tmp_path: Path) -> None:
         assert ids(store.search(vectors[7], top_k=1)) == [chunks[7].chunk_id]
 
 
-def test_a_store_in_memory_loads_no_client() -> None:
-    code = (
-        "import sys; from cookbook.stores import open_store\n"
-        "store = open_store(dim=2); store.add(['a'], [[1, 0]], ids=['a'])\n"
-        "print(len(store.search([1, 0], top_k=1)), 'qdrant_client' in sys.modules)"
-    )
-    assert run_python(code).stdout.split() == ["1", "False"]
+def test_no_warning_about_the_size_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qdrant_client.local import local_collection
+
+    monkeypatch.setattr(local_collection.LocalCollection, "LARGE_DATA_THRESHOLD", 3)
+    store = open_store(dim=2)
+    store.add(list("abcdef"), [[1, 0]] * 6, ids=list("abcdef"))
+    assert store.count() == 6
 
 
 def test_postings_follow_changes() -> None:
