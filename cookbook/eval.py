@@ -295,23 +295,29 @@ def interval(values: Iterable[float | None], *, seed: int = 0, n_samples: int = 
     return Interval(mean=sum(known) / len(known), low=float(low), high=float(high), n=len(known))
 
 
+#: Pairs that must differ for a verdict: a sign test at 5 % cannot decide on fewer (2 * 0.5 ** 6 = 0.03).
+MIN_DIFFER = 6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The mean paired difference ``b - a`` with its interval, and what it allows to say."""
+    """The mean paired difference ``b - a`` with its interval, the pairs that differ, and the verdict."""
 
     difference: Interval
+    n_differ: int
     verdict: str
 
     def __str__(self) -> str:
         d = self.difference
-        return f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] {self.verdict}"
+        few = f" ({self.n_differ} differ)" if self.n_differ < MIN_DIFFER and not d.low <= 0 <= d.high else ""
+        return f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] {self.verdict}{few}"
 
     @property
     def starred(self) -> str:
-        """The difference for a narrow column: a star where the interval leaves zero out.
+        """The difference for a narrow column: a star where it is higher or lower.
 
-        >>> compare([0, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1]).starred
-        '+0.83 [+0.50, +1.00] *'
+        >>> compare([0, 0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]).starred
+        '+0.86 [+0.57, +1.00] *'
         """
         d = self.difference
         star = "" if self.verdict == "not distinguishable" else " *"
@@ -323,11 +329,16 @@ def compare(
 ) -> Comparison:
     """Whether ``b`` is higher than ``a`` over the same questions: a paired bootstrap.
 
+    With fewer than six pairs that differ nothing is distinguishable, whatever the interval says: five coins
+    fall alike in one of sixteen throws.
+
     Raises:
         ValueError: the lists differ in length, or no pair is left.
 
+    >>> print(compare([0, 0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]))
+    +0.86 [+0.57, +1.00] higher
     >>> print(compare([0, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1]))
-    +0.83 [+0.50, +1.00] higher
+    +0.83 [+0.50, +1.00] not distinguishable (5 differ)
     >>> print(compare([0, 1, 0, 1], [1, 0, 0, 1]))
     +0.00 [-0.75, +0.75] not distinguishable
     """
@@ -335,12 +346,13 @@ def compare(
         raise ValueError(f"a has {len(a)} values and b {len(b)}: pair them by question")
     pairs = [float(y) - float(x) for x, y in zip(a, b, strict=True) if _known(x) and _known(y)]
     difference = interval(pairs, seed=seed, n_samples=n_samples)
+    n_differ = sum(1 for pair in pairs if pair)
     verdict = "not distinguishable"
-    if difference.low > 0:
+    if difference.low > 0 and n_differ >= MIN_DIFFER:
         verdict = "higher"
-    elif difference.high < 0:
+    elif difference.high < 0 and n_differ >= MIN_DIFFER:
         verdict = "lower"
-    return Comparison(difference=difference, verdict=verdict)
+    return Comparison(difference=difference, n_differ=n_differ, verdict=verdict)
 
 
 def shuffled_control(

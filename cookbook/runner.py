@@ -58,6 +58,8 @@ def kernel_environment(build: Path = BUILD) -> dict[str, str]:
         "MPLCONFIGDIR": str(matplotlib.resolve()),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "PYTHONUTF8": "1",
+        # Threads for small matrices cost more than they save, most of all beside another notebook.
+        "OPENBLAS_NUM_THREADS": "1",
     }
     if environment.pop("PYTHONDONTWRITEBYTECODE", None):
         # Else every kernel compiles pandas and the rest anew, which takes 4 s of processor time.

@@ -189,14 +189,16 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
 def test_compare_is_paired_and_may_say_that_it_cannot_tell():
     a = [0.0, 1.0] * 20
     assert compare(a, a).verdict == "not distinguishable"
-    assert compare([0.0] * 20, [0.0] * 15 + [1.0] * 5).verdict == "higher"
-    assert compare([0.0] * 15 + [1.0] * 5, [0.0] * 20).verdict == "lower"
+    assert compare([0.0] * 20, [0.0] * 14 + [1.0] * 6).verdict == "higher"
+    assert compare([0.0] * 14 + [1.0] * 6, [0.0] * 20).verdict == "lower"
+    few = compare([0.0] * 20, [0.0] * 15 + [1.0] * 5)  # five coins fall alike in one of sixteen throws
+    assert few.difference.low > 0 and few.verdict == "not distinguishable" and str(few).endswith("(5 differ)")
     with pytest.raises(ValueError, match="3 values and b 2"):
         compare([1, 2, 3], [1, 2])
 
 
 def test_a_star_says_that_zero_is_outside():
-    told, open_ = compare([0.0] * 20, [0.0] * 15 + [1.0] * 5), compare([0, 1, 0, 1], [1, 0, 0, 1])
+    told, open_ = compare([0.0] * 20, [0.0] * 14 + [1.0] * 6), compare([0, 1, 0, 1], [1, 0, 0, 1])
     assert told.starred == str(told).removesuffix("higher") + "*"
     assert open_.starred == str(open_).removesuffix(" not distinguishable")
 
