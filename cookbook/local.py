@@ -72,7 +72,9 @@ _WORDS: dict[str, list[int]] = {}
 _MAX_WORDS = 65_536
 _LONG_WORD = 64  # characters; longer ones seldom come twice
 _WORD = re.compile(r" +[^ ]*(?: +\Z)?")
-_SPECIAL = re.compile("<unk>|</?s>")  # what follows is cut like the beginning of a text
+# What follows a special token is cut like the beginning of a text; the last one is how the tokenizer writes a
+# space, so that the words beside it are not apart.
+_SPECIAL = re.compile("<unk>|</?s>|\u2581")
 
 
 def _token_ids(texts: Sequence[str]) -> list[NDArray[np.int64]]:

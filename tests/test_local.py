@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cookbook import local
@@ -105,7 +105,8 @@ def test_every_text_has_a_vector(text: str) -> None:
 PIECES = [" ", "  ", "a ", "the", "\u2581", "<s>", "</s>", "<unk>", "\n", "\t", "kiln", "\U0001f3fa"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
+@example(["\u2581 0", "a \u2581", " \u2581 <s> "])
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.characters(exclude_categories=["Cs"])).map("".join)))
 def test_token_ids_are_those_of_the_tokenizer(texts: list[str]) -> None:
     tokenizer = local.token_vectors().tokenizer
