@@ -154,8 +154,7 @@ def _around(
     for hit, page in located(hits, documents, encoding):
         span, heading = widen(hit, page)
         above = _above_number(hit, page) if number_rule else []
-        spans = merge_spans([*above, span]) if above else [span]
-        parts.append(Part(page, spans, [hit], heading, expansion))
+        parts.append(Part(page, merge_spans([*above, span]), [hit], heading, expansion))
     return joined(parts) if merge else [part.done() for part in parts]
 
 

@@ -7,7 +7,6 @@ line ``Question: ...``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from .errors import BudgetError
 from .passages import count as count_kept
@@ -140,20 +139,9 @@ def _n_entry(number: int, passage: Passage, encoding: str) -> int:
     if seam < 1 or text[0] == "/" or "\n" in lead or "\r" in lead or not parts_at_line_ends(encoding):
         return count(_entry(number, passage), encoding=encoding)
     # A token ends behind the label's line end, and one before a space that follows a word.
-    n_label, n_more = _n_short(_label(number, passage), encoding), _n_more(text[seam:], encoding)
-    return n_label + count_kept(text, encoding) + n_more
-
-
-@lru_cache(maxsize=8192)
-def _n_short(text: str, encoding: str) -> int:
-    """Tokens of a label: each budget and each strategy sends the same ones."""
-    return count(text, encoding=encoding)
-
-
-@lru_cache(maxsize=8192)
-def _n_more(end: str, encoding: str) -> int:
-    """Tokens that the end of a passage, its last word say, has more before the blank line of an entry."""
-    return count(f"{end.rstrip()}\n\n", encoding=encoding) - count(end, encoding=encoding)
+    end = text[seam:]
+    n_more = count_kept(f"{end.rstrip()}\n\n", encoding) - count_kept(end, encoding)
+    return count_kept(_label(number, passage), encoding) + count_kept(text, encoding) + n_more
 
 
 def _label(number: int, passage: Passage) -> str:

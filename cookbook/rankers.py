@@ -18,8 +18,6 @@ from .types import Chunk, Hit, Passage
 
 #: Constant of reciprocal rank fusion, from Cormack, Clarke and Buettcher, SIGIR 2009.
 RRF_K = 60
-
-
 # The keys that are no metadata.
 _OWN_KEYS = frozenset({"chunk_id", "doc_id", "text"})
 
@@ -266,10 +264,7 @@ def dedup(hits: Iterable[Hit], *, key: str = "chunk_id") -> list[Hit]:
     >>> [h.chunk_id for h in dedup([hit("a", "Legal.", 0.5), hit("b", "Legal.", 0.7)], key="text")]
     ['b']
     """
-    best: dict[str, Hit] = {}
-    for hit in best_first(hits):
-        best.setdefault(key_of(hit, key), hit)
-    return list(best.values())
+    return [members[0] for members in group(hits, key=key)]
 
 
 def first_units(hits: Iterable[Hit], *, top_k: int, key: str = "parent_id") -> list[Hit]:
