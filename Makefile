@@ -55,7 +55,7 @@ bench: $(VENV)/.bench
 
 # Pins for every system and Python at once; no address of an index is written. pyproject.toml says why the
 # extra ragas is not among them.
-LOCKED = notebooks test bench fast lock
+LOCKED = notebooks test bench lock
 lock: $(VENV)/.python
 	$(PY) -m pip install --quiet 'uv>=0.9'
 	$(PY) -m uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \

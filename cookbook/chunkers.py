@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice, pairwise, repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .blocks import blocks
 from .sections import anchors, paths
-from .sentences import cut_span, sentence_starts
-from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, accelerator, grapheme_border
+from .sentences import capped, sentence_starts
+from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, build, counts, grapheme_border
 from .types import Chunk, Document, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+_Batch = TypeVar("_Batch")
+_Done = TypeVar("_Done")
 _BATCH = 200_000  # characters
 _SPACE = re.compile(r"[^\S\r]")
 # Where a sentence may end and another begin: a terminator and a space, or a script without spaces.
@@ -73,13 +75,25 @@ def sentence_window(
     """
     _check_limit("max_tokens", max_tokens)
     chunks: list[Chunk] = []
-    for batch in _page_batches(docs, encoding, heading, ahead=False):
-        borders = [[*sentence_starts(page.text, page.starts, page.kinds), len(page.text)] for page in batch]
-        counts = [page.tokens.counts(places) for page, places in zip(batch, borders, strict=True)]
-        for page, places, sizes in zip(batch, borders, counts, strict=True):
-            for position, (start, end, n_tokens) in enumerate(page.capped(places, sizes, max_tokens)):
+
+    def parsed(batch: list[Document]) -> list[_Page]:
+        pages = [_Page(document, TokenMap(document.text, encoding=encoding), heading) for document in batch]
+        for page in pages:
+            page.find_sentences()
+        return pages
+
+    def sizes(pages: list[_Page]) -> list[int]:
+        texts = (page.text[start:end] for page in pages for start, end in page.sentences)
+        return counts(texts, encoding=encoding)
+
+    for pages, n_tokens in _beside(map(parsed, _batches(docs)), sizes):
+        rest = iter(n_tokens)
+        for page in pages:
+            own = islice(rest, len(page.sentences))
+            pieces = capped(page.text, page.sentences, own, max_tokens=max_tokens, encoding=encoding)
+            for position, (start, end, size) in enumerate(pieces):
                 chunk_id = f"{page.key}#s{position:04d}"
-                chunks.append(page.chunk(chunk_id, "sentence", position, start, end, n_tokens))
+                chunks.append(page.chunk(chunk_id, "sentence", position, start, end, size))
     return chunks
 
 
@@ -226,39 +240,32 @@ def _snap(text: str, start: int, place: int) -> int:
 
 def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> Iterator[_Page]:
     """The documents that are not blank, encoded."""
-    return chain.from_iterable(_page_batches(docs, encoding, heading))
 
-
-def _page_batches(
-    docs: Iterable[Document], encoding: str, heading: bool, *, ahead: bool = True
-) -> Iterator[list[_Page]]:
-    """The documents that are not blank, in batches, encoded by a thread that works one batch ahead.
-
-    In batches, since to encode, parse and cut one document after the other would drive each of the three
-    out of the processor's cache (which takes a tenth longer), and the thread would wait for the
-    interpreter's lock after every document. The tokenizer works without that lock, but the accelerator
-    does not. Without ``ahead``, a page is encoded when its token ends are needed.
-    """
-
-    def encode(batch: list[Document]) -> list[TokenMap]:
+    def encoded(batch: list[Document]) -> list[TokenMap]:
         token_maps = [TokenMap(document.text, encoding=encoding) for document in batch]
-        return [token_map.build() for token_map in token_maps] if ahead else token_maps
+        build(token_maps)
+        return token_maps
 
-    def pages(batch: list[Document], token_maps: list[TokenMap]) -> list[_Page]:
-        return list(map(_Page, batch, token_maps, repeat(heading)))
+    for batch, token_maps in _beside(_batches(docs), encoded):
+        # (Parsed together: one document after the other would drive parser and cutter out of the cache.)
+        yield from list(map(_Page, batch, token_maps, repeat(heading)))
 
-    if not ahead or accelerator(encoding) is not None:
-        for batch in _batches(docs):
-            yield pages(batch, encode(batch))
-        return
+
+def _beside(batches: Iterable[_Batch], work: Callable[[_Batch], _Done]) -> Iterator[tuple[_Batch, _Done]]:
+    """Each batch with the work done on it, by a thread, while the next batch is made or the last one used.
+
+    The tokenizer works without the interpreter's lock, so it has a processor of its own. Batches are
+    large, since the thread waits for that lock after every call.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
-        batch = []
-        token_maps: list[TokenMap] = []
-        for coming in _batches(docs):
-            future = pool.submit(encode, coming)
-            yield pages(batch, token_maps)
-            batch, token_maps = coming, future.result()
-        yield pages(batch, token_maps)
+        waiting: list[tuple[_Batch, Future[_Done]]] = []
+        for batch in batches:
+            waiting.append((batch, pool.submit(work, batch)))
+            if len(waiting) > 1:
+                earlier, future = waiting.pop(0)
+                yield earlier, future.result()
+        for earlier, future in waiting:
+            yield earlier, future.result()
 
 
 def _batches(docs: Iterable[Document]) -> Iterator[list[Document]]:
@@ -305,6 +312,7 @@ class _Page:
                 self.headings[number] = " > ".join(title for title in (*page, *path) if title)
         if self.kinds[0] != "heading":
             self.heading_ids.insert(0, "")  # the preamble
+        self.sentences: list[tuple[int, int]] = []
         self._sentence_borders: dict[int, list[int]] = {}
         self._look_at_tile(0)
 
@@ -355,16 +363,11 @@ class _Page:
         """Where a block ends."""
         return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
 
-    def capped(
-        self, borders: list[int], counts: list[int], max_tokens: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """Start, end and tokens of the slices between the borders, larger ones in pieces."""
-        for (start, end), n_tokens in zip(pairwise(borders), counts, strict=True):
-            if n_tokens <= max_tokens:
-                yield start, end, n_tokens
-            else:
-                for piece in cut_span(self.tokens, start, end, max_tokens=max_tokens):
-                    yield *piece, self.tokens.count(*piece)
+    def find_sentences(self) -> None:
+        """Cut the whole text into sentences, which tile it."""
+        self.sentences = list(
+            pairwise([*sentence_starts(self.text, self.starts, self.kinds), len(self.text)])
+        )
 
     def cuts(self, start: int, end: int, limit: int, overlap: int = 0) -> Iterator[tuple[int, int, int]]:
         """Spans under the limit, with their tokens, that cover ``[start, end)``.

@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
-from itertools import chain
 
 from . import sections, sentences, tokens
 from .blocks import Block, blocks
@@ -86,14 +85,13 @@ class Page:
         """The sentences of a block; those above the cap are cut as the sentence chunker does."""
         key = block, max_tokens
         if key not in self._sentences:
-            spans: Iterable[Interval] = self.split(self.blocks[block])
+            spans = self.split(self.blocks[block])
             if max_tokens is not None:
-                spans = chain.from_iterable(
-                    sentences.cut_span(self.tokens, *span, max_tokens=max_tokens)
-                    if self.tokens.count(*span) > max_tokens
-                    else [span]
-                    for span in spans
+                sizes = (self.tokens.count(*span) for span in spans)
+                pieces = sentences.capped(
+                    self.document.text, spans, sizes, max_tokens=max_tokens, encoding=self.encoding
                 )
+                spans = [(start, end) for start, end, _ in pieces]
             self._sentences[key] = [self.span(*span) for span in spans]
         return self._sentences[key]
 

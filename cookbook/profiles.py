@@ -65,7 +65,7 @@ def lengths(
         if not document.text.strip():
             continue
         token_map = TokenMap(document.text, encoding=encoding)
-        spans = sentences(document, max_tokens=max_tokens, tokens=token_map)
+        spans = sentences(document, max_tokens=max_tokens, encoding=encoding)
         counts = [token_map.count(span.start, span.end) for span in spans]
         by_unit["sentence"] += counts
         by_unit["section"] += [

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from .blocks import Block, blocks
-from .tokens import DEFAULT_ENCODING, TokenMap
+from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, counts
 from .types import Document, Span
 
 if TYPE_CHECKING:
@@ -278,14 +278,12 @@ def sentences(
     *,
     max_tokens: int | None = None,
     encoding: str = DEFAULT_ENCODING,
-    tokens: TokenMap | None = None,
 ) -> list[Span]:
     """The sentences of a document; with ``max_tokens``, longer ones are cut at words, then graphemes.
 
     Args:
         max_tokens: largest size of a span, at least 4 (one code point can take 4 tokens).
         encoding: the tokenizer that counts.
-        tokens: the document's own map, when the caller has one already.
 
     Returns:
         Spans in order. They tile the text, except that under a cap a stretch of white space too long to
@@ -295,25 +293,47 @@ def sentences(
     >>> [page.text[span.start : span.end] for span in sentences(page, max_tokens=5)]
     ['Heat slowly. ', 'Then wait for two ', 'whole days.']
     """
-    text = document.text
-    spans: Iterable[tuple[int, int]] = sentence_spans(text)
+    spans = sentence_spans(document.text)
     if max_tokens is not None:
-        if max_tokens < 4:
-            raise ValueError(f"max_tokens={max_tokens} must be at least 4")
-        counter = tokens if tokens is not None else TokenMap(text, encoding=encoding)
-        spans = (
-            piece for start, end in spans for piece in cut_span(counter, start, end, max_tokens=max_tokens)
-        )
+        if max_tokens < MIN_LIMIT:
+            raise ValueError(f"max_tokens={max_tokens} must be at least {MIN_LIMIT}")
+        sizes = counts((document.text[start:end] for start, end in spans), encoding=encoding)
+        pieces = capped(document.text, spans, sizes, max_tokens=max_tokens, encoding=encoding)
+        spans = [(start, end) for start, end, _ in pieces if not document.text[start:end].isspace()]
     return [Span(doc_id=document.doc_id, start=start, end=end) for start, end in spans]
 
 
-def cut_span(tokens: TokenMap, start: int, end: int, *, max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Pieces of ``tokens.text[start:end]`` of at most ``max_tokens`` tokens, cut before words if possible.
+def capped(
+    text: str,
+    spans: Iterable[tuple[int, int]],
+    sizes: Iterable[int],
+    *,
+    max_tokens: int,
+    encoding: str = DEFAULT_ENCODING,
+) -> Iterator[tuple[int, int, int]]:
+    """Start, end and tokens of spans of a text: as they are, or in pieces where they are above the limit.
 
-    >>> list(cut_span(TokenMap("red green blue"), 0, 14, max_tokens=4))
-    [(0, 14)]
+    A long span is cut before words where that leaves a piece, by its own tokens alone, whatever stands
+    around it.
+
+    Args:
+        sizes: the tokens of each span.
+
+    >>> list(capped("Heat slowly. Then wait.", [(0, 13), (13, 23)], [4, 3], max_tokens=4))
+    [(0, 13, 4), (13, 23, 3)]
     """
+    for (start, end), n_tokens in zip(spans, sizes, strict=True):
+        if n_tokens <= max_tokens:
+            yield start, end, n_tokens
+        else:
+            for first, last, n_piece in _pieces(TokenMap(text[start:end], encoding=encoding), max_tokens):
+                yield start + first, start + last, n_piece
+
+
+def _pieces(tokens: TokenMap, max_tokens: int) -> Iterator[tuple[int, int, int]]:
+    """Start, end and tokens of the pieces of a text that keep the limit and are not blank."""
     text = tokens.text
+    start, end = 0, len(text)
     while start < end:
         fits = end - start <= max_tokens and text[start:end].isascii()
         # (A long rest is not counted for every piece of it.)
@@ -328,7 +348,7 @@ def cut_span(tokens: TokenMap, start: int, end: int, *, max_tokens: int) -> Iter
             if not text[start:word].isspace() and word > start:
                 stop = word
         if not text[start:stop].isspace():
-            yield start, stop
+            yield start, stop, tokens.count(start, stop)
         start = stop
 
 

@@ -2,24 +2,23 @@
 
 Every limit of the package counts tokens of one named encoding. ``cl100k_base`` comes with an installed
 package, so it needs no download. Text that spells a control token (``<|endoftext|>``) is ordinary text.
-The tokenizer is ``tiktoken``; where ``quicktok`` is installed (the extra ``fast``) and agrees with it on
-a probe, it encodes instead, several times as fast.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
-from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Any, Self
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .errors import MissingDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tiktoken import Encoding
 
@@ -32,8 +31,10 @@ MIN_LIMIT = 4
 DOWNLOAD_TIMEOUT_S = 20.0
 """How long a vocabulary that is not on this machine may take to arrive."""
 
+_Item = TypeVar("_Item")
 _Side = tuple[int, int, int]  # tokens of the whole text, tokens encoded again, where the two meet
-_SEGMENT = 1 << 17  # characters encoded in one call: bounds the memory for one giant document
+_SEGMENT = 1 << 17  # characters of one text encoded in one call: bounds the memory for a giant one
+_GROUP = 1 << 18  # characters of several texts encoded in one call
 _ENCODINGS: dict[str, Encoding] = {}
 _WARNED: set[str] = set()
 
@@ -85,51 +86,62 @@ def _load(name: str) -> Encoding:
     )
 
 
-# Contractions, digits, code, white space, marks, joined emoji, scripts and a control token.
-_PROBE = (
-    "It's 1234567.89 for O'Neill's <|endoftext|>\r\n\r\n  \tdef f(x):  return {x!r}\n\n\n"
-    "na\u00efve e\u0301 \u732b\u306f\u71b1\u3044\u3002 \u0e40\u0e15\u0e32 "
-    "\U0001f469\U0001f3fd\u200d\U0001f527 ^^^^ ... \u2026 \xa0\u2028 end  "
-)
-
-
-@lru_cache(maxsize=8)
-def accelerator(encoding: str = DEFAULT_ENCODING) -> Any | None:
-    """The quicktok tokenizer of an encoding; None where it is missing or differs from tiktoken."""
-    try:
-        import quicktok
-    except ImportError:
-        return None
-    try:
-        fast = quicktok.get_encoding(encoding)
-    except Exception:  # it lacks the encoding: each release says so in another way
-        return None
-    if fast.encode_ordinary(_PROBE) == get_encoding(encoding).encode_ordinary(_PROBE):
-        return fast
-    warnings.warn(
-        f"quicktok and tiktoken differ in {encoding}: quicktok is left out; uninstall or update it",
-        stacklevel=2,
-    )
-    return None
-
-
-def _encoder(encoding: str) -> Callable[[str], list[int]]:
-    """The function that encodes: quicktok's, else tiktoken's."""
-    fast = accelerator(encoding)
-    encode: Callable[[str], list[int]] = (fast or get_encoding(encoding)).encode_ordinary
-    return encode
-
-
 def count(text: str, *, encoding: str = DEFAULT_ENCODING) -> int:
     """Number of tokens of the text.
 
     >>> count("Stop at <|endoftext|> then <|fim_prefix|> and <|im_start|>.")
     21
     """
+    return len(get_encoding(encoding).encode_ordinary(text))
+
+
+def counts(texts: Iterable[str], *, encoding: str = DEFAULT_ENCODING) -> list[int]:
+    """Number of tokens of each text: the same as ``count`` of each, in few calls of the tokenizer.
+
+    >>> counts(["Heat slowly. ", "", "Then wait two days."])
+    [4, 0, 5]
+    """
+    found: list[int] = []
+    for group in _groups(texts, len):
+        found += map(len, _encode_apart(group, encoding))
+    return found
+
+
+def _groups(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """The items in lists of at most ``_GROUP`` characters, or of one item."""
+    group: list[_Item] = []
+    room = _GROUP
+    for item in items:
+        n_characters = size(item)
+        if n_characters > room and group:
+            yield group
+            group, room = [], _GROUP
+        group.append(item)
+        room -= n_characters
+    if group:
+        yield group
+
+
+def _encode_apart(texts: Sequence[str], encoding: str) -> list[array[int]]:
+    """The tokens of each of the texts, as if encoded alone.
+
+    The texts are joined by a control token, at which the tokenizer parts its input before anything else.
+    So one call takes them all: it works without the interpreter's lock, and a thread that made a call a
+    text would wait for that lock after each.
+    """
+    enc = get_encoding(encoding)
+    control = enc.decode([enc.eot_token])
     try:
-        return len(_encoder(encoding)(text))
-    except (UnicodeEncodeError, TypeError):  # a lone surrogate: quicktok refuses it, tiktoken replaces it
-        return len(get_encoding(encoding).encode_ordinary(text))
+        # (``encode`` makes an object of each token, with the lock; ``encode_to_numpy`` loads numpy.)
+        tokens = bytes(enc._core_bpe.encode_to_tiktoken_buffer(control.join(texts), {control}))
+    except UnicodeEncodeError:  # a lone surrogate, which encode_ordinary replaces
+        parts = []
+    else:
+        # (An id is below 2 ** 24, so these four bytes stand nowhere across two ids.)
+        parts = tokens.split(enc.eot_token.to_bytes(4, sys.byteorder))
+    if len(parts) == len(texts):
+        return [array("I", part) for part in parts]
+    return [array("I", enc.encode_ordinary(text)) for text in texts]  # or one spells the control token
 
 
 def encoding_for(model: str) -> str:
@@ -167,7 +179,7 @@ def _characters(encoding: str) -> array[int]:
 @lru_cache(maxsize=8)
 def _word_counter(encoding: str) -> Callable[[str], int]:
     """A function that counts short texts and remembers the last ones: first words repeat."""
-    encode = _encoder(encoding)
+    encode = get_encoding(encoding).encode_ordinary
     return lru_cache(maxsize=2048)(lambda text: len(encode(text)))
 
 
@@ -226,22 +238,18 @@ class TokenMap:
 
     __slots__ = (
         "_count_word",
-        "_encode",
-        "_encoding",
         "_ends",
-        "_fast",
         "_last_before",
         "_last_behind",
         "_line_ends",
         "_rough",
+        "encoding",
         "text",
     )
 
     def __init__(self, text: str, *, encoding: str = DEFAULT_ENCODING) -> None:
         self.text = text
-        self._encoding = encoding
-        self._fast = accelerator(encoding)
-        self._encode = _encoder(encoding)
+        self.encoding = encoding
         self._count_word = _word_counter(encoding)
         # Older encodings have no rule of their own for line ends: only spaces are sure there.
         self._line_ends = parts_at_line_ends(encoding)
@@ -252,20 +260,19 @@ class TokenMap:
 
     def build(self) -> Self:
         """Encode the text, which is done at the first need otherwise."""
-        if self._ends or not self.text:
-            return self
-        text = self.text
-        characters = _characters(self._encoding).__getitem__
+        if not self._ends:
+            build([self])
+        return self
+
+    def _segments(self) -> Iterator[tuple[TokenMap, int, int]]:
+        """This map and the places of what is encoded in one call, for each such stretch of the text."""
         start, sure_start = 0, True
-        while start < len(text):
+        while start < len(self.text):
             end, sure_end = self._segment_end(start)
             if not (sure_start and sure_end):
                 self._rough.append((start, end))
-            part = text[start:end] if end - start < len(text) else text
-            ends = accumulate(map(characters, self._encode(part)), initial=start)
-            self._ends.fromlist(list(islice(ends, 1, None)))  # faster than to extend it
+            yield self, start, end
             start, sure_start = end, sure_end
-        return self
 
     def _segment_end(self, start: int) -> tuple[int, bool]:
         """Where to stop encoding, and whether a token surely ends there."""
@@ -323,28 +330,13 @@ class TokenMap:
             before = self._last_before = end, self._before(end)
         return self._between(start, end, behind[1], before[1])
 
-    def counts(self, borders: Sequence[int]) -> list[int]:
-        """Numbers of tokens of the consecutive slices between rising borders, each as if encoded alone.
-
-        The same as ``count`` of each slice. For all of a text, to encode them one by one takes no longer
-        than to encode it whole, and less room, so this does without the token ends.
-
-        >>> TokenMap("Heat slowly. Then wait two days.").counts([0, 13, 32])
-        [4, 5]
-        """
-        text, encode = self.text, self._encode
-        if self._fast is not None:
-            count = self._fast.count
-            return [count(text[start:end]) for start, end in pairwise(borders)]
-        return [len(encode(text[start:end])) for start, end in pairwise(borders)]
-
     def _between(self, start: int, end: int, behind: _Side, before: _Side) -> int:
         """The count of a slice whose two ends were looked at."""
         first, n_head, head_end = behind
         last, n_tail, tail_start = before
         if head_end <= tail_start and not (self._rough and self._is_rough(start, end)):
             return n_head + last - first + n_tail
-        return len(self._encode(self.text[start:end]))
+        return count(self.text[start:end], encoding=self.encoding)
 
     def _behind(self, start: int) -> _Side:
         """For a slice's start: tokens of the text before the next sure border, the slice's own, and it."""
@@ -414,3 +406,21 @@ class TokenMap:
 
     def _border(self, start: int, place: int) -> int:
         return grapheme_border(self.text, start, place)
+
+
+def build(token_maps: Iterable[TokenMap]) -> None:
+    """Encode the texts of new maps, in few calls of the tokenizer; they have one encoding.
+
+    >>> maps = [TokenMap("Heat slowly."), TokenMap("Then wait.")]
+    >>> build(maps)
+    >>> [len(tokens) for tokens in maps]
+    [3, 3]
+    """
+    segments = chain.from_iterable(token_map._segments() for token_map in token_maps)
+    for group in _groups(segments, lambda segment: segment[2] - segment[1]):
+        encoding = group[0][0].encoding
+        characters = _characters(encoding).__getitem__
+        texts = [token_map.text[start:end] for token_map, start, end in group]
+        for (token_map, start, _), tokens in zip(group, _encode_apart(texts, encoding), strict=True):
+            ends = accumulate(map(characters, tokens), initial=start)
+            token_map._ends.fromlist(list(islice(ends, 1, None)))  # faster than to extend it

@@ -88,8 +88,8 @@ FAULTS = (
         "words",
         "tokens are counted as words",
         "tokens.py",
-        "        return len(_encoder(encoding)(text))\n",
-        "        return len(text.split())\n",
+        "    return len(get_encoding(encoding).encode_ordinary(text))\n",
+        "    return len(text.split())\n",
         ("13", "09", "10"),
     ),
 )

@@ -13,8 +13,8 @@ from nupunkt import sent_spans
 from test_blocks import TEXTS
 
 from cookbook.blocks import Block, blocks
-from cookbook.sentences import cut_span, sentence_spans, sentences, split_block
-from cookbook.tokens import TokenMap, count
+from cookbook.sentences import capped, sentence_spans, sentences, split_block
+from cookbook.tokens import count
 from cookbook.types import Document
 
 
@@ -338,10 +338,12 @@ def test_an_abbreviation_is_decided_as_in_its_whole_paragraph() -> None:
 
 def test_a_sentence_above_the_cap_is_cut_before_a_word() -> None:
     text = "Seven small kilns stand behind the old brick wall of the yard"
-    cut = [text[start:end] for start, end in cut_span(TokenMap(text), 0, len(text), max_tokens=5)]
+    pieces = list(capped(text, [(0, len(text))], [count(text)], max_tokens=5))
+    cut = [text[start:end] for start, end, _ in pieces]
     assert "".join(cut) == text
     assert all(piece.endswith(" ") for piece in cut[:-1])
-    assert all(count(piece) <= 5 for piece in cut)
+    assert [count(piece) for piece in cut] == [n_tokens for _, _, n_tokens in pieces]
+    assert all(n_tokens <= 5 for _, _, n_tokens in pieces)
 
 
 @pytest.mark.parametrize("max_tokens", [3, 0, -1])

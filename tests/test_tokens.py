@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import sys
 import time
-import types
 import warnings
 
 import pytest
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 
 from cookbook import tokens
 from cookbook.errors import MissingDataError
-from cookbook.tokens import TokenMap, accelerator, count, encoding_for, get_encoding, grapheme_border
+from cookbook.tokens import TokenMap, build, count, counts, encoding_for, get_encoding, grapheme_border
 
 PIECES = [
     "kiln", "Ton", "é", "Ünï", "🧑🏽‍🚀", "🦜", "🇩🇪", "👍🏿", "猫", "你好世界", "。", "กำ", "ก็", "한국",
@@ -226,31 +223,24 @@ def test_a_slice_outside_the_text(start: int, end: int) -> None:
         TokenMap("kiln").cut(start, end, 9)
 
 
-@given(hostile)
-def test_the_accelerator_gives_the_same_tokens(text: str) -> None:
-    pytest.importorskip("quicktok", reason="the extra 'fast' is not installed")
-    fast = accelerator()
-    assert fast is not None
-    assert fast.encode_ordinary(text) == get_encoding().encode_ordinary(text)
-    assert fast.count(text) == alone(text)
+@given(st.lists(hostile, max_size=6), st.integers(1, 60))
+@example(["a <|endoftext|>", "|>", "<|endoftext", "b"], 9)
+@example(["bad \ud83d tail.", "good"], 9)
+def test_counts_of_many_texts_are_those_of_each(texts: list[str], group: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_GROUP", group)
+        assert counts(texts) == [alone(text) for text in texts]
 
 
-def test_an_accelerator_that_differs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wrong:
-        def encode_ordinary(self, text: str) -> list[int]:
-            return [1]
-
-    module = types.ModuleType("quicktok")
-    module.get_encoding = lambda name: Wrong()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "quicktok", module)
-    accelerator.cache_clear()
-    with pytest.warns(UserWarning, match="uninstall or update"):
-        assert accelerator() is None
-    accelerator.cache_clear()
-
-
-@given(hostile)
-def test_counts_of_consecutive_slices_are_those_of_each(text: str) -> None:
-    borders = sorted({0, len(text), *range(0, len(text), 7)})
-    found = TokenMap(text).counts(borders)
-    assert found == [alone(text[a:b]) for a, b in itertools.pairwise(borders)]
+@given(st.lists(hostile, max_size=6), st.integers(1, 60))
+def test_maps_built_together_are_those_built_alone(texts: list[str], group: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_GROUP", group)
+        together = [TokenMap(text) for text in texts]
+        build(together)
+    for text, token_map in zip(texts, together, strict=True):
+        separate = TokenMap(text)
+        assert [token_map.offset(n) for n in range(len(token_map) + 1)] == [
+            separate.offset(n) for n in range(len(separate) + 1)
+        ]
+        assert len(token_map) == alone(text)
