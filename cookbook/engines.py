@@ -88,10 +88,14 @@ class QdrantEngine:
         )
         self._index("chunks", ("doc_id", "corpus"))
 
+    def _sent(self, vector: np.ndarray) -> Any:
+        """A vector as the client takes it."""
+        return vector.tolist()
+
     def _vectors(self, point: Point) -> dict[str, Any]:
         vectors: dict[str, Any] = {}
         if point.vector is not None:
-            vectors["dense"] = point.vector.tolist()
+            vectors["dense"] = self._sent(point.vector)
         if point.terms is not None and point.terms.indices:
             vectors["bm25"] = self._models.SparseVector(
                 indices=point.terms.indices, values=point.terms.values
@@ -232,6 +236,10 @@ class MemoryEngine(QdrantEngine):
 
     def _index(self, table: str, fields: Sequence[str]) -> None:
         """Nothing to do: the client has no payload indexes in memory."""
+
+    def _sent(self, vector: np.ndarray) -> Any:
+        """The vector itself: the client would make an array of a list twice."""
+        return vector
 
     def upsert(self, table: str, points: Sequence[Point]) -> None:
         with warnings.catch_warnings():

@@ -264,7 +264,10 @@ def dedup(hits: Iterable[Hit], *, key: str = "chunk_id") -> list[Hit]:
     >>> [h.chunk_id for h in dedup([hit("a", "Legal.", 0.5), hit("b", "Legal.", 0.7)], key="text")]
     ['b']
     """
-    return [members[0] for members in group(hits, key=key)]
+    given = list(hits)
+    if len(given) < 2:  # as most passages have them
+        return given
+    return [members[0] for members in group(given, key=key)]
 
 
 def first_units(hits: Iterable[Hit], *, top_k: int, key: str = "parent_id") -> list[Hit]:

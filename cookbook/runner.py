@@ -32,8 +32,8 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 _UNSET = ("MPLBACKEND", "MATPLOTLIBRC", "COOKBOOK_TRACING", "PYTHONWARNINGS", "PYTHONSTARTUP")
 
 
-# What a kernel runs first. A notebook keeps most of what it makes to its end, so that looking for garbage after
-# every 700 new objects, as Python does, takes a tenth of its time.
+# What a kernel runs first. A notebook keeps most of what it makes to its end, so that looking for garbage
+# after every 700 new objects, as Python does, takes a tenth of its time.
 _STARTUP = "import gc\n\ngc.set_threshold(50_000, 20, 10)\ndel gc\n"
 
 

@@ -137,11 +137,11 @@ def _encode_apart(texts: Sequence[str], encoding: str) -> list[array[int]]:
     except UnicodeEncodeError:  # a lone surrogate, which encode_ordinary replaces
         parts = []
     else:
-        # (An id is below 2 ** 24, so these four bytes stand nowhere across two ids.)
         parts = tokens.split(enc.eot_token.to_bytes(4, sys.byteorder))
     if len(parts) == len(texts):
         return [array("I", part) for part in parts]
-    return [array("I", enc.encode_ordinary(text)) for text in texts]  # or one spells the control token
+    # Or a text spells the control token, or its bytes stand across two other tokens.
+    return [array("I", enc.encode_ordinary(text)) for text in texts]
 
 
 def encoding_for(model: str) -> str:

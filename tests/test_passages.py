@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cookbook import passages, tokens
 from cookbook import sentences as sentence_module
-from cookbook import tokens
 from cookbook.passages import (
     GAP,
     Page,
@@ -244,3 +244,14 @@ def test_a_size_is_the_count_of_what_is_rendered(text, heading, data):
     token_map = tokens.TokenMap(text)
     wanted = tokens.count(render(heading, [text[start:end]]))
     assert size(token_map, start, end, heading, "cl100k_base") == wanted
+
+
+def test_the_counts_that_are_kept_are_bounded_by_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "_COUNTS", {})
+    monkeypatch.setattr(passages, "_n_characters", 0)
+    monkeypatch.setattr(passages, "_MAX_CHARACTERS", 100)
+    texts = [f"kiln {number} " * 3 for number in range(40)]
+    for text in [*texts, *texts[-3:]]:
+        assert passages.count(text, "cl100k_base") == tokens.count(text)
+    kept = [text for text, _ in passages._COUNTS]
+    assert kept == texts[-len(kept) :] and 80 < sum(map(len, kept)) <= 100
