@@ -131,6 +131,7 @@ def execute(
         record_timing=False,
         coalesce_streams=True,  # otherwise their number depends on timing
         extra_arguments=["--log-level=ERROR"],  # of the kernel itself, not of what runs in it
+        shutdown_kernel="immediate",  # with all that it holds, a kernel takes half a second to end by itself
     )
     try:
         client.execute(env=kernel_environment(build))
