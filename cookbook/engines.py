@@ -231,7 +231,7 @@ class MemoryEngine(QdrantEngine):
 
         self._vectors_by_id = Vectors()
         self._postings = Postings()
-        self._payloads: dict[str, dict[str, Any]] = {}
+        self._payloads: dict[str, dict[str, dict[str, Any]]] = {"chunks": {}, "pages": {}}
         super().__init__(QdrantClient(":memory:"), collection, exact=None)  # it knows no other search
 
     def _index(self, table: str, fields: Sequence[str]) -> None:
@@ -246,25 +246,26 @@ class MemoryEngine(QdrantEngine):
             warnings.filterwarnings("ignore", message="Local mode is not recommended")
             super().upsert(table, [point._replace(terms=None) for point in points])
         for point in points:
+            self._payloads[table][point.id] = point.payload
             if point.vector is not None and point.terms is not None:
                 self._vectors_by_id.put(point.id, point.vector)
                 self._postings.put(point.id, point.terms)
-                self._payloads[point.id] = point.payload
 
     def delete(self, table: str, ids: Sequence[str]) -> None:
         super().delete(table, ids)
-        if table == "chunks":
-            for key in ids:
+        for key in ids:
+            self._payloads[table].pop(key, None)
+            if table == "chunks":
                 self._vectors_by_id.remove(key)
                 self._postings.remove(key)
-                self._payloads.pop(key, None)
+
+    def retrieve(self, table: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+        payloads = self._payloads[table]
+        return [payloads[key] for key in ids if key in payloads]
 
     def scroll(self, table: str, where: Where, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        if table == "pages":
-            yield from super().scroll(table, where, fields)
-            return
         wanted = {field: frozenset(values) for field, values in where.items()}
-        for key, payload in self._payloads.items():
+        for key, payload in self._payloads[table].items():
             if matches(payload, wanted):
                 yield key, payload
 
@@ -273,8 +274,8 @@ class MemoryEngine(QdrantEngine):
 
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
         found = self._vectors_by_id.search(vector, limit=limit, allowed=self._allowed(where))
-        return [(score, self._payloads[key]) for key, score in found]
+        return [(score, self._payloads["chunks"][key]) for key, score in found]
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
         found = self._postings.search(terms, limit=limit, allowed=self._allowed(where))
-        return [(score, self._payloads[key]) for key, score in found]
+        return [(score, self._payloads["chunks"][key]) for key, score in found]

@@ -226,7 +226,10 @@ def distinct_of(tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     """
     seen = np.zeros(len(token_vectors().norms), dtype=np.bool_)
     seen[tokens] = True
-    return np.flatnonzero(seen), np.cumsum(seen) - 1
+    distinct = np.flatnonzero(seen)
+    place = np.empty(len(seen), dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place
 
 
 def weights_of(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float64]:
