@@ -247,9 +247,6 @@ def window(
     check_at_least(0, before=before, after=after, before_tokens=before_tokens, after_tokens=after_tokens)
     check_at_least(MIN_LIMIT, max_sentence_tokens=max_sentence_tokens)
 
-    def n_tokens(page: Page, start: int, end: int) -> int:
-        return count(page.document.text[start:end], encoding=encoding)
-
     heading_of = heading_above if heading else _no_heading
 
     def widen(hit: Hit, page: Page) -> tuple[Span, str]:
@@ -265,14 +262,18 @@ def window(
             if (
                 place >= before
                 if before_tokens is None
-                else n_tokens(page, sentence.start, first) > before_tokens
+                else page.tokens.count(sentence.start, first) > before_tokens
             ):
                 break
             start = sentence.start
         for place, sentence in enumerate(page.sentences_behind(last, max_sentence_tokens)):
             if sentence.start > end or sentence.end > highest:
                 break
-            if place >= after if after_tokens is None else n_tokens(page, last, sentence.end) > after_tokens:
+            if (
+                place >= after
+                if after_tokens is None
+                else page.tokens.count(last, sentence.end) > after_tokens
+            ):
                 break
             end = sentence.end
         return page.span(start, end), heading_of(page, start)
