@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .blocks import blocks
@@ -257,9 +257,15 @@ def _beside(batches: Iterable[_Batch], work: Callable[[_Batch], _Done]) -> Itera
     The tokenizer works without the interpreter's lock, so it has a processor of its own. Batches are
     large, since the thread waits for that lock after every call.
     """
+    rest = iter(batches)
+    first = list(islice(rest, 2))
+    if len(first) < 2:  # nothing to do beside it: a thread would only cost time
+        for batch in first:
+            yield batch, work(batch)
+        return
     with ThreadPoolExecutor(1, thread_name_prefix="tokens") as pool:
         waiting: list[tuple[_Batch, Future[_Done]]] = []
-        for batch in batches:
+        for batch in chain(first, rest):
             waiting.append((batch, pool.submit(work, batch)))
             if len(waiting) > 1:
                 earlier, future = waiting.pop(0)

@@ -6,6 +6,7 @@ follow each other in the document.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -171,8 +172,8 @@ def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
 
 #: Tokens of headings and passages, which are counted again while a passage grows and when it is packed.
 _COUNTS: dict[tuple[str, str], int] = {}
-_MAX_CHARACTERS = 1 << 24  # of all the texts in it
-_n_characters = 0
+_MAX_COUNTS = 16_384
+_KEEPING = threading.Lock()
 
 
 def count(text: str, encoding: str) -> int:
@@ -182,14 +183,10 @@ def count(text: str, encoding: str) -> int:
 
 
 def _keep(text: str, encoding: str, n_tokens: int) -> int:
-    global _n_characters
-    if (text, encoding) not in _COUNTS:
+    with _KEEPING:
+        while len(_COUNTS) >= _MAX_COUNTS:
+            _COUNTS.pop(next(iter(_COUNTS)))  # the oldest
         _COUNTS[text, encoding] = n_tokens
-        _n_characters += len(text)
-        while _n_characters > _MAX_CHARACTERS and _COUNTS:
-            oldest = next(iter(_COUNTS))
-            if _COUNTS.pop(oldest, None) is not None:  # (by no other thread)
-                _n_characters -= len(oldest[0])
     return n_tokens
 
 

@@ -12,7 +12,7 @@ import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .errors import MissingDataError
@@ -35,6 +35,7 @@ _Item = TypeVar("_Item")
 _Side = tuple[int, int, int]  # tokens of the whole text, tokens encoded again, where the two meet
 _SEGMENT = 1 << 17  # characters of one text encoded in one call: bounds the memory for a giant one
 _GROUP = 1 << 18  # characters of several texts encoded in one call
+_CONTROL = "<|endoftext|>"
 _ENCODINGS: dict[str, Encoding] = {}
 _WARNED: set[str] = set()
 
@@ -130,17 +131,17 @@ def _encode_apart(texts: Sequence[str], encoding: str) -> list[array[int]]:
     text would wait for that lock after each.
     """
     enc = get_encoding(encoding)
-    control = enc.decode([enc.eot_token])
-    try:
-        # (``encode`` makes an object of each token, with the lock; ``encode_to_numpy`` loads numpy.)
-        tokens = bytes(enc._core_bpe.encode_to_tiktoken_buffer(control.join(texts), {control}))
-    except UnicodeEncodeError:  # a lone surrogate, which encode_ordinary replaces
-        parts = []
-    else:
-        parts = tokens.split(enc.eot_token.to_bytes(4, sys.byteorder))
-    if len(parts) == len(texts):
+    parts: list[bytes] = []
+    if _CONTROL in enc.special_tokens_set:
+        try:
+            # (``encode`` makes an object of each token, with the lock; ``encode_to_numpy`` loads numpy.)
+            tokens = bytes(enc._core_bpe.encode_to_tiktoken_buffer(_CONTROL.join(texts), {_CONTROL}))
+            parts = tokens.split(enc.eot_token.to_bytes(4, sys.byteorder))
+        except UnicodeEncodeError:  # a lone surrogate, which encode_ordinary replaces
+            pass
+    # As many parts as texts, of whole tokens: so each split was at a control token that stands between two.
+    if len(parts) == len(texts) and not any(len(part) % 4 for part in parts):
         return [array("I", part) for part in parts]
-    # Or a text spells the control token, or its bytes stand across two other tokens.
     return [array("I", enc.encode_ordinary(text)) for text in texts]
 
 
@@ -264,14 +265,12 @@ class TokenMap:
             build([self])
         return self
 
-    def _segments(self) -> Iterator[tuple[TokenMap, int, int]]:
-        """This map and the places of what is encoded in one call, for each such stretch of the text."""
+    def _segments(self) -> Iterator[tuple[int, int, bool]]:
+        """The places of what is encoded in one call, and whether tokens surely end at both its ends."""
         start, sure_start = 0, True
         while start < len(self.text):
             end, sure_end = self._segment_end(start)
-            if not (sure_start and sure_end):
-                self._rough.append((start, end))
-            yield self, start, end
+            yield start, end, sure_start and sure_end
             start, sure_start = end, sure_end
 
     def _segment_end(self, start: int) -> tuple[int, bool]:
@@ -416,11 +415,19 @@ def build(token_maps: Iterable[TokenMap]) -> None:
     >>> [len(tokens) for tokens in maps]
     [3, 3]
     """
-    segments = chain.from_iterable(token_map._segments() for token_map in token_maps)
+    new = [token_map for token_map in dict.fromkeys(token_maps) if not token_map._ends]
+    found: dict[TokenMap, tuple[array[int], list[tuple[int, int]]]]
+    found = {token_map: (array("i"), []) for token_map in new}
+    segments = ((token_map, *segment) for token_map in new for segment in token_map._segments())
     for group in _groups(segments, lambda segment: segment[2] - segment[1]):
         encoding = group[0][0].encoding
         characters = _characters(encoding).__getitem__
-        texts = [token_map.text[start:end] for token_map, start, end in group]
-        for (token_map, start, _), tokens in zip(group, _encode_apart(texts, encoding), strict=True):
-            ends = accumulate(map(characters, tokens), initial=start)
-            token_map._ends.fromlist(list(islice(ends, 1, None)))  # faster than to extend it
+        texts = [token_map.text[start:end] for token_map, start, end, _ in group]
+        for (token_map, start, end, sure), tokens in zip(group, _encode_apart(texts, encoding), strict=True):
+            ends, rough = found[token_map]
+            places = accumulate(map(characters, tokens), initial=start)
+            ends.fromlist(list(islice(places, 1, None)))  # faster than to extend it
+            if not sure:
+                rough.append((start, end))
+    for token_map, (ends, rough) in found.items():  # whole: a thread may ask, or this one be interrupted
+        token_map._rough, token_map._ends = rough, ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -246,12 +247,11 @@ def test_a_size_is_the_count_of_what_is_rendered(text, heading, data):
     assert size(token_map, start, end, heading, "cl100k_base") == wanted
 
 
-def test_the_counts_that_are_kept_are_bounded_by_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_counts_that_are_kept_are_bounded_whoever_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "_COUNTS", {})
-    monkeypatch.setattr(passages, "_n_characters", 0)
-    monkeypatch.setattr(passages, "_MAX_CHARACTERS", 100)
-    texts = [f"kiln {number} " * 3 for number in range(40)]
-    for text in [*texts, *texts[-3:]]:
-        assert passages.count(text, "cl100k_base") == tokens.count(text)
-    kept = [text for text, _ in passages._COUNTS]
-    assert kept == texts[-len(kept) :] and 80 < sum(map(len, kept)) <= 100
+    monkeypatch.setattr(passages, "_MAX_COUNTS", 8)
+    texts = [f"kiln {number}" for number in range(2_000)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: passages.count(text, "cl100k_base"), texts * 4))
+    assert found == tokens.counts(texts) * 4
+    assert len(passages._COUNTS) == 8

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tiktoken
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -244,3 +246,50 @@ def test_maps_built_together_are_those_built_alone(texts: list[str], group: int)
             separate.offset(n) for n in range(len(separate) + 1)
         ]
         assert len(token_map) == alone(text)
+
+
+@pytest.mark.parametrize("control", [0, 256, 0x050005, None], ids=["zeros", "one byte", "ends alike", "none"])
+def test_other_encodings_part_texts_too(control: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = 1 if control == 0 else 0 if control is None else control + 1
+    ranks = {bytes([octet]): first + octet for octet in range(256)}
+    special = {} if control is None else {"<|endoftext|>": control}
+    made = tiktoken.Encoding("made", pat_str=r"\w+|\W", mergeable_ranks=ranks, special_tokens=special)
+    monkeypatch.setitem(tokens._ENCODINGS, "made", made)
+    texts = ["a", "", "b c", "<|endoftext|>x", "\x00\x04\x05\xff"]
+    assert counts(texts, encoding="made") == [len(text.encode()) for text in texts]
+    assert counts(texts[:3], encoding="made") == [1, 0, 3]
+
+
+def test_a_map_may_be_built_twice_and_by_several_threads() -> None:
+    text = "The kiln holds nine trays. " * 4_000
+    wanted = alone(text)
+    twice = TokenMap(text)
+    build([twice, twice])
+    build([twice])
+    assert len(twice) == wanted
+    for _ in range(5):
+        shared = TokenMap(text)
+        with ThreadPoolExecutor(4) as pool:
+            assert (
+                list(pool.map(lambda _, shared=shared: shared.count(0, len(text)), range(4))) == [wanted] * 4
+            )
+        assert len(shared) == wanted
+
+
+def test_a_map_that_was_interrupted_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "The kiln holds nine trays. " * 4_000
+    wanted, calls, encode = alone(text), [0], tokens._encode_apart
+
+    def interrupted(texts: list[str], encoding: str) -> object:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        return encode(texts, encoding)
+
+    monkeypatch.setattr(tokens, "_SEGMENT", 20_000)
+    monkeypatch.setattr(tokens, "_GROUP", 20_000)
+    monkeypatch.setattr(tokens, "_encode_apart", interrupted)
+    token_map = TokenMap(text)
+    with pytest.raises(KeyboardInterrupt):
+        len(token_map)
+    assert len(token_map) == token_map.count(0, len(text)) == wanted
