@@ -43,8 +43,8 @@ FAULTS = (
         "radius",
         "windows take one sentence more behind the hit",
         "expanders.py",
-        "place >= after if",
-        "place > after if",
+        "                place >= after\n",
+        "                place > after\n",
         ("04", "05", "06"),
     ),
     Fault(
