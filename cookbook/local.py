@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .errors import MissingDataError
+from .recent import keep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,10 +202,7 @@ def bags_of(texts: Sequence[str]) -> list[NDArray[np.int64]]:
 
 def _remember(text: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     bag = np.array(sorted(set(ids.tolist())), dtype=np.int64)  # np.unique takes ten times as long for a few
-    while len(_BAGS) >= _MAX_BAGS:
-        _BAGS.pop(next(iter(_BAGS)), None)  # the oldest
-    _BAGS[text] = bag
-    return bag
+    return keep(_BAGS, text, bag, limit=_MAX_BAGS)
 
 
 def cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:

@@ -6,7 +6,6 @@ follow each other in the document.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from functools import cache, cached_property, lru_cache
 from . import sections, sentences, tokens
 from .blocks import Block, blocks
 from .rankers import dedup
+from .recent import keep
 from .tokens import DEFAULT_ENCODING
 from .types import Document, Hit, Passage, Section, Span
 
@@ -173,21 +173,14 @@ def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
 #: Tokens of headings and passages, which are counted again while a passage grows and when it is packed.
 _COUNTS: dict[tuple[str, str], int] = {}
 _MAX_COUNTS = 16_384
-_KEEPING = threading.Lock()
 
 
 def count(text: str, encoding: str) -> int:
     """Tokens of a heading or a passage, kept for the next time."""
     known = _COUNTS.get((text, encoding))
-    return _keep(text, encoding, tokens.count(text, encoding=encoding)) if known is None else known
-
-
-def _keep(text: str, encoding: str, n_tokens: int) -> int:
-    with _KEEPING:
-        while len(_COUNTS) >= _MAX_COUNTS:
-            _COUNTS.pop(next(iter(_COUNTS)))  # the oldest
-        _COUNTS[text, encoding] = n_tokens
-    return n_tokens
+    if known is None:
+        known = keep(_COUNTS, (text, encoding), tokens.count(text, encoding=encoding), limit=_MAX_COUNTS)
+    return known
 
 
 def render(heading: str, slices: Sequence[str]) -> str:
@@ -244,7 +237,8 @@ def size(token_map: tokens.TokenMap, start: int, end: int, heading: str, encodin
     if heading and (text[:1].isspace() or text[:1] == "/" or not tokens.parts_at_line_ends(encoding)):
         return count(whole, encoding)
     n_heading = count(heading + "\n", encoding) if heading else 0
-    return _keep(whole, encoding, n_heading + token_map.count(start, end))
+    n_tokens = n_heading + token_map.count(start, end)
+    return keep(_COUNTS, (whole, encoding), n_tokens, limit=_MAX_COUNTS)
 
 
 def between(borders: Sequence[int], start: int, end: int) -> list[int]:
