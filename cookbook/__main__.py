@@ -96,7 +96,7 @@ def traces(arguments: argparse.Namespace) -> int:
     """Write a sheet of traces to label by hand, or read one back as questions."""
     from . import corpora, labels, pipeline
     from .providers import LLMClient
-    from .stores import QdrantBackend
+    from .stores import MemoryBackend
 
     docs = _documents(arguments)
     name = arguments.corpus if arguments.folder is None else Path(arguments.folder).resolve().name
@@ -114,7 +114,7 @@ def traces(arguments: argparse.Namespace) -> int:
         asked = [question.question for question in corpora.load_eval_questions(name)]
     sample = random.Random(arguments.seed).sample(asked, min(arguments.sample, len(asked)))
     client, strategy = LLMClient(), pipeline.STRATEGIES[arguments.strategy]
-    with QdrantBackend("traces") as store:
+    with MemoryBackend("traces") as store:
         pipeline.index(docs, store=store, client=client, chunker=strategy.chunker, progress=True)
         found = [
             pipeline.ask(question, store=store, client=client, strategy=strategy, read=False)

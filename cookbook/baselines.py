@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from . import chunkers, corpora, expanders, pipeline
 from .providers import LLMClient
-from .stores import QdrantBackend
+from .stores import MemoryBackend
 from .types import Strategy, Trace
 
 CHUNK_TOKENS = 200
@@ -32,9 +32,9 @@ def flat(*, chunk_tokens: int = CHUNK_TOKENS, overlap: int = OVERLAP, top_k: int
 
 
 @lru_cache(maxsize=8)
-def _indexed(corpus: str, provider: str) -> tuple[QdrantBackend, LLMClient]:
+def _indexed(corpus: str, provider: str) -> tuple[MemoryBackend, LLMClient]:
     client = LLMClient(provider)
-    store = QdrantBackend(f"flat-{corpus}")
+    store = MemoryBackend(f"flat-{corpus}")
     pipeline.index(corpora.load_corpus(corpus), store=store, client=client, chunker=flat().chunker)
     return store, client
 

@@ -51,7 +51,7 @@ def run_all(
     """
     import pandas as pd
 
-    from .stores import QdrantBackend
+    from .stores import MemoryBackend
 
     documents, asked = list(docs), list(questions)
     stores: dict[int, Index] = {}
@@ -60,7 +60,7 @@ def run_all(
     for strategy in strategies:
         chunker = id(strategy.chunker)
         if chunker not in stores:
-            stores[chunker] = QdrantBackend("compared")
+            stores[chunker] = MemoryBackend("compared")
             index(documents, store=stores[chunker], client=client, chunker=strategy.chunker)
         asker = partial(ask, store=stores[chunker], client=client, read=False)
         reranked = strategy.order == "rerank_expand"

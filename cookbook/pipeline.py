@@ -198,7 +198,7 @@ def run(
 
     from . import corpora
     from . import eval as evaluation
-    from .stores import QdrantBackend
+    from .stores import MemoryBackend
 
     asked = list(questions)
     names = list(dict.fromkeys(question.corpus for question in asked))
@@ -212,7 +212,7 @@ def run(
     for name in names:
         source = store
         if source is None:
-            source = QdrantBackend(name or "corpus")
+            source = MemoryBackend(name or "corpus")
             pages = corpora.load_corpus(name) if docs is None else docs
             index(pages, store=source, client=client, chunker=strategy.chunker)
         for place, question in enumerate(asked):

@@ -1,9 +1,9 @@
 """Chunks and their vectors in, a query vector -> Hits; documents and parents are kept beside them.
 
-Three engines, one behaviour: qdrant-client in memory, a Qdrant server by URL, and qdrant-edge (Qdrant's
-engine inside the process) in a folder. The same calls give the same ranking in each, because search is
-exact unless asked otherwise, vectors are brought to length 1 before they are stored, and ties are broken
-by id.
+Three engines, one behaviour: this process's memory, qdrant-edge (Qdrant's engine inside the process) in a
+folder, and a Qdrant server through qdrant-client. The same calls give the same ranking in each, because
+search is exact unless asked otherwise, vectors are brought to length 1 before they are stored, and ties are
+broken by id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from .collection import Collection
 from .edge import EdgeEngine
-from .engines import Engine, MemoryEngine, QdrantEngine
+from .engines import Engine, QdrantEngine
+from .memory import MemoryEngine
 from .types import Chunk, Hit
 
 _TIMEOUT_S = 60  # a request of 16 MiB takes a busy server longer than the client's 5 s
@@ -38,25 +39,42 @@ class Store(Protocol):
         """The best ``top_k`` chunks for a query vector."""
 
 
-class QdrantBackend(Collection):
-    """A collection in qdrant-client's memory, or on a Qdrant server or cluster.
+class MemoryBackend(Collection):
+    """A collection in this process's memory, its own and gone when it is dropped.
 
-    In memory each store is its own and is gone when it is dropped. Search there is exact and reads every
-    vector: good for tens of thousands of chunks (a filter costs most, about 15 microseconds a chunk).
-    Use a folder (``EdgeBackend``) or a server for more.
+    Search is exact and reads every vector: good for tens of thousands of chunks (a filter costs most, about
+    15 microseconds a chunk). Use a folder (``EdgeBackend``) or a server for more.
+
+    Args:
+        dim: Size of the vectors; None takes that of the first vectors added.
+        settings: What the collection is built with (chunker, sizes, embedder), as JSON values; a collection
+            with chunks that was built with others is refused.
+
+    >>> store = MemoryBackend("toy")
+    >>> store.add(["red", "blue"], [[1, 0], [0, 1]], ids=["r", "b"])
+    >>> [(hit.chunk_id, hit.score) for hit in store.search([3, 4], top_k=2)]
+    [('b', 0.8), ('r', 0.6)]
+    """
+
+    def __init__(
+        self, collection: str, dim: int | None = None, *, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        _check_name(collection)
+        super().__init__(f"collection {collection!r} in memory", MemoryEngine, dim, settings)
+
+
+class QdrantBackend(Collection):
+    """A collection on a Qdrant server or cluster, or in the memory of qdrant-client.
+
+    In memory the client runs a server's calls without one, each store its own. It is slower than
+    ``MemoryBackend`` and warns above 20,000 chunks.
 
     Args:
         dim: Size of the vectors; None takes the collection's, or that of the first vectors added.
         location: ``:memory:`` or a URL; None takes ``QDRANT_URL``, or memory when that is not set.
         api_key: For a server; None takes ``QDRANT_API_KEY``.
-        settings: What the collection is built with (chunker, sizes, embedder), as JSON values; a
-            collection with chunks that was built with others is refused.
+        settings: As for ``MemoryBackend``.
         exact: Whether a server compares every vector; False takes its graph, faster and approximate.
-
-    >>> store = QdrantBackend("toy", dim=2, location=":memory:")
-    >>> store.add(["red", "blue"], [[1, 0], [0, 1]], ids=["r", "b"])
-    >>> [(hit.chunk_id, hit.score) for hit in store.search([3, 4], top_k=2)]
-    [('b', 0.8), ('r', 0.6)]
     """
 
     def __init__(
@@ -73,10 +91,10 @@ class QdrantBackend(Collection):
         place = location or os.environ.get("QDRANT_URL") or ":memory:"
 
         def make() -> Engine:
-            if place == ":memory:":
-                return MemoryEngine(collection)
             from qdrant_client import QdrantClient
 
+            if place == ":memory:":
+                return QdrantEngine(QdrantClient(place), collection, exact=None)
             key = api_key or os.environ.get("QDRANT_API_KEY") or None
             client = QdrantClient(url=place, api_key=key, timeout=_TIMEOUT_S, check_compatibility=False)
             return QdrantEngine(client, collection, exact=exact)
@@ -88,7 +106,7 @@ class QdrantBackend(Collection):
 class EdgeBackend(Collection):
     """A collection in a folder, kept by Qdrant's own engine in this process.
 
-    One opener at a time; ``close()`` or a ``with`` block lets go. Arguments as for ``QdrantBackend``.
+    One opener at a time; ``close()`` or a ``with`` block lets go. Arguments as for the others.
     After deletions BM25 scores of an optimized shard keep counting deleted chunks until the next
     ``optimize()``.
     """
@@ -127,7 +145,7 @@ def open_store(
     dim: int | None = None,
     settings: Mapping[str, Any] | None = None,
     exact: bool = True,
-) -> QdrantBackend | EdgeBackend:
+) -> MemoryBackend | QdrantBackend | EdgeBackend:
     """The store of a place: ``:memory:``, the URL of a Qdrant server, or a folder.
 
     >>> with open_store() as store:
@@ -137,6 +155,8 @@ def open_store(
     place = os.fspath(location)
     if not place:
         raise ValueError(f"location={location!r} must be ':memory:', a URL or a folder")
-    if place == ":memory:" or place.startswith(("http://", "https://")):
+    if place == ":memory:":
+        return MemoryBackend(collection, dim, settings=settings)
+    if place.startswith(("http://", "https://")):
         return QdrantBackend(collection, dim, location=place, settings=settings, exact=exact)
     return EdgeBackend(place, dim, collection=collection, settings=settings, exact=exact)

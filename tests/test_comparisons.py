@@ -7,7 +7,7 @@ import pytest
 from cookbook import chunkers, comparisons, corpora, expanders, pipeline
 from cookbook.comparisons import pick_rate, run_all
 from cookbook.providers import LLMClient
-from cookbook.stores import QdrantBackend
+from cookbook.stores import MemoryBackend
 from cookbook.types import Strategy
 
 
@@ -60,7 +60,7 @@ def test_the_rows_are_those_of_a_run_of_each(asked, docs, order):
     together = run_all(strategies(order), asked, docs=docs, client=client, budgets=(700, 1500))
     assert len(together) == 4 * 2 * len(asked)
     for strategy in strategies(order):
-        store = QdrantBackend("alone")
+        store = MemoryBackend("alone")
         pipeline.index(docs, store=store, client=client, chunker=strategy.chunker)
         for budget in (700, 1500):
             one = dataclasses.replace(strategy, budget=budget)

@@ -28,7 +28,7 @@ from cookbook.eval import (
 )
 from cookbook.prompts import REFUSAL, REFUSED, SYSTEM
 from cookbook.providers import LLMClient
-from cookbook.stores import QdrantBackend
+from cookbook.stores import MemoryBackend
 from cookbook.types import Answer, Hit, Passage, Prompt, Question, Quote, Span, Trace
 
 
@@ -425,7 +425,7 @@ def wiki():
 @pytest.mark.parametrize("strategy", [flat(), pipeline.STRATEGIES["section"]], ids=lambda s: s.name)
 def test_a_strategy_scores_above_chance_on_the_wiki(wiki, strategy):
     documents, questions = wiki
-    with LLMClient("local") as client, QdrantBackend("wiki") as store:
+    with LLMClient("local") as client, MemoryBackend("wiki") as store:
         pipeline.index(documents, store=store, client=client, chunker=strategy.chunker)
         traces = [
             pipeline.ask(q.question, store=store, client=client, strategy=strategy, read=False)

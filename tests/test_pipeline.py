@@ -8,7 +8,7 @@ import pytest
 from cookbook import pipeline
 from cookbook.eval import score
 from cookbook.providers import LLMClient
-from cookbook.stores import QdrantBackend
+from cookbook.stores import MemoryBackend
 from cookbook.types import Document, Question, Quote
 
 PAGES = {
@@ -34,7 +34,7 @@ def client():
 
 @pytest.fixture
 def store():
-    with QdrantBackend("shop") as opened:
+    with MemoryBackend("shop") as opened:
         yield opened
 
 

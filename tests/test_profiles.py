@@ -12,7 +12,7 @@ from cookbook.profiles import gate, lengths, summary
 from cookbook.prompts import pack
 from cookbook.providers import LLMClient
 from cookbook.rankers import hits_of
-from cookbook.stores import QdrantBackend
+from cookbook.stores import MemoryBackend
 from cookbook.tokens import count
 from cookbook.types import Document
 
@@ -179,7 +179,7 @@ def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
     text = "# Kiln\n\nThe Heron reaches 1,280 degrees. It holds that for eight hours. Then it cools.\n"
     section = pipeline.STRATEGIES["section"]
     tight = dataclasses.replace(section, budget=100)
-    with QdrantBackend("profiles") as store:
+    with MemoryBackend("profiles") as store:
         pipeline.index(
             [Document(doc_id="kiln", title="Kiln", text=text)],
             store=store,
@@ -196,7 +196,7 @@ def test_prompt_sizes_are_what_was_asked_for_not_what_fitted(client):
 def test_prompt_sizes_of_given_hits_are_those_of_a_search(client, monkeypatch):
     text = "# Kiln\n\nThe Heron reaches 1,280 degrees.\n\n# Oven\n\nIt bakes bread. It holds four loaves.\n"
     section, queries = pipeline.STRATEGIES["section"], ["How hot?", "How many loaves?"]
-    with QdrantBackend("given") as store:
+    with MemoryBackend("given") as store:
         documents = [Document(doc_id="kiln", title="Kiln", text=text)]
         pipeline.index(documents, store=store, client=client, chunker=section.chunker)
         searched = profiles.prompt_sizes(section, queries, store=store, client=client)

@@ -11,6 +11,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from cookbook import pages, points
 from cookbook.collection import Collection
 from cookbook.edge import EdgeEngine
-from cookbook.engines import MemoryEngine, QdrantEngine, Vectors
+from cookbook.engines import QdrantEngine
 from cookbook.errors import (
     DimensionError,
     SettingsError,
@@ -31,7 +32,8 @@ from cookbook.errors import (
     StoreLockedError,
 )
 from cookbook.lexical import Postings, document_terms, query_terms
-from cookbook.stores import EdgeBackend, QdrantBackend, open_store
+from cookbook.memory import MemoryEngine, Vectors
+from cookbook.stores import EdgeBackend, MemoryBackend, QdrantBackend, open_store
 from cookbook.types import Chunk, Document, Span
 
 Open = Callable[..., Any]
@@ -66,7 +68,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     if request.param == "memory":
 
         def make(dim: int | None = None, settings: Any = None) -> Any:
-            return QdrantBackend(collection, dim, location=":memory:", settings=settings)
+            return MemoryBackend(collection, dim, settings=settings)
 
     elif request.param == "edge":
 
@@ -943,13 +945,11 @@ def test_foreign_collections_are_refused() -> None:
         _RestLike(client, "theirs", 2, None)
 
 
-def test_two_stores_in_memory_are_apart() -> None:
-    one, two = (
-        QdrantBackend("pc", dim=2, location=":memory:"),
-        QdrantBackend("pc", dim=3, location=":memory:"),
-    )
-    one.add(["a"], [[1, 0]], ids=["a"])
-    assert (one.count(), two.count()) == (1, 0)
+@pytest.mark.parametrize("make", [MemoryBackend, partial(QdrantBackend, location=":memory:")])
+def test_two_stores_in_memory_are_apart(make: Any) -> None:
+    with make("pc", dim=2) as one, make("pc", dim=3) as two:
+        one.add(["a"], [[1, 0]], ids=["a"])
+        assert (one.count(), two.count()) == (1, 0)
 
 
 def test_two_collections_share_a_folder(tmp_path: Path) -> None:
@@ -967,15 +967,6 @@ def test_approximate_search_after_optimize(tmp_path: Path) -> None:
         store.add(chunks, vectors)
         store.optimize()
         assert ids(store.search(vectors[7], top_k=1)) == [chunks[7].chunk_id]
-
-
-def test_no_warning_about_the_size_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qdrant_client.local import local_collection
-
-    monkeypatch.setattr(local_collection.LocalCollection, "LARGE_DATA_THRESHOLD", 3)
-    store = open_store(dim=2)
-    store.add(list("abcdef"), [[1, 0]] * 6, ids=list("abcdef"))
-    assert store.count() == 6
 
 
 def test_postings_follow_changes() -> None:
