@@ -118,16 +118,21 @@ def unit_rows(vectors: Any, *, dim: int, n_rows: int, collection: str, name: str
             raise ValueError(f"{name}[{row}] has {np.ndim(vector)} axes, but a vector has 1")
         if len(vector) != dim:
             raise dimension_error(collection, stored=dim, given=len(vector), name=f"{name}[{row}]")
-    rows = np.asarray(vectors, dtype=np.float64)
-    finite = np.isfinite(rows).all(axis=1)
-    if not finite.all():
-        raise ValueError(f"{name}[{int(finite.argmin())}] holds NaN or infinity (was a blank text embedded?)")
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    if not largest.all():
-        row = int(largest[:, 0].argmin())
-        raise ValueError(f"{name}[{row}] is all zeros, so it has no direction (was a blank text embedded?)")
-    rows /= largest  # first, so that squaring neither overflows nor vanishes
-    unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit = np.empty((n_rows, dim), dtype=np.float32)
+    for start in range(0, n_rows, MAX_BATCH_POINTS):  # arrays that stay in the processor's cache
+        rows = np.array(vectors[start : start + MAX_BATCH_POINTS], dtype=np.float64)
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            row = start + int(finite.argmin())
+            raise ValueError(f"{name}[{row}] holds NaN or infinity (was a blank text embedded?)")
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        if not largest.all():
+            row = start + int(largest[:, 0].argmin())
+            raise ValueError(
+                f"{name}[{row}] is all zeros, so it has no direction (was a blank text embedded?)"
+            )
+        rows /= largest  # first, so that squaring neither overflows nor vanishes
+        unit[start : start + MAX_BATCH_POINTS] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
 
 
