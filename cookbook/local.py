@@ -6,10 +6,10 @@ nothing else. It needs no key, no network and no GPU, and it gives the same answ
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.metadata import distribution
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,27 +43,26 @@ def token_vectors() -> TokenVectors:
     """The embedder, loaded at the first call.
 
     Raises:
-        MissingDataError: its weights are not inside its package.
+        MissingDataError: a file of its is not inside its package.
     """
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    import wordllama
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
 
-    # Importing wordllama configures the root logger, so that every request of every library would be
-    # printed; what the caller had set up is put back.
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    try:
-        loaded = wordllama.WordLlama.load(
-            dim=DIM, cache_dir=Path(wordllama.__file__).parent, disable_download=True
-        )
-    except FileNotFoundError as error:
-        raise MissingDataError(
-            f"wordllama's weights are not inside its package ({error}); "
-            "install it again: pip install --force-reinstall wordllama"
-        ) from error
-    tokenizer, table = loaded.tokenizer, loaded.embedding
+    # Its files are read without its own loader: to import that takes half a second, and it configures the
+    # root logger, so that every request of every library would be printed.
+    folder = Path(str(distribution("wordllama").locate_file("wordllama")))
+    weights = folder / "weights" / f"l2_supercat_{DIM}.safetensors"
+    vocabulary = folder / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    for path in (weights, vocabulary):
+        if not path.exists():
+            raise MissingDataError(
+                f"the embedder's file {path} is missing; "
+                "install its package again: pip install --force-reinstall wordllama"
+            )
+    table = load_file(weights)["embedding.weight"].astype(np.float32)
+    tokenizer = Tokenizer.from_file(str(vocabulary))
     tokenizer.no_padding()
+    tokenizer.no_truncation()
     # (In parts: to fill one more array as large as the table takes ten times as long.)
     norms = np.concatenate([np.linalg.norm(part, axis=1) for part in np.array_split(table, 32)])
     return TokenVectors(tokenizer, table, table / np.maximum(norms, 1e-12)[:, None], norms)

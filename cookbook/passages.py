@@ -21,7 +21,7 @@ from .types import Document, Hit, Passage, Section, Span
 #: Stands between two slices of one passage that are not neighbours in the document.
 GAP = "\n[...]\n"
 #: Pages that are kept parsed.
-N_PAGES = 128
+N_PAGES = 512
 
 Interval = tuple[int, int]
 

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cookbook import local
+from cookbook.errors import MissingDataError
 
 # --- vectors ------------------------------------------------------------------------------------------
 
@@ -57,10 +59,17 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_loading_leaves_the_callers_logging_alone() -> None:
     local.token_vectors.cache_clear()
-    sys.modules.pop("wordllama", None)
     before = (logging.getLogger().handlers[:], logging.getLogger().level)
     local.embed(["A kiln."])
     assert (logging.getLogger().handlers[:], logging.getLogger().level) == before
+
+
+def test_a_missing_file_of_the_embedder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = SimpleNamespace(locate_file=lambda name: tmp_path / name)
+    monkeypatch.setattr(local, "distribution", lambda _: place)
+    local.token_vectors.cache_clear()
+    with pytest.raises(MissingDataError, match=r"l2_supercat_256\.safetensors is missing; install"):
+        local.embed(["A kiln."])
 
 
 def test_importing_loads_nothing_heavy() -> None:
