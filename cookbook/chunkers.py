@@ -14,6 +14,7 @@ from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .blocks import blocks
+from .passages import held
 from .sections import anchors, paths
 from .sentences import capped, sentence_starts
 from .tokens import DEFAULT_ENCODING, MIN_LIMIT, TokenMap, build, counts, grapheme_border
@@ -77,7 +78,7 @@ def sentence_window(
     chunks: list[Chunk] = []
 
     def parsed(batch: list[Document]) -> list[_Page]:
-        pages = [_Page(document, TokenMap(document.text, encoding=encoding), heading) for document in batch]
+        pages = [_Page(document, _tokens_of(document, encoding), heading) for document in batch]
         for page in pages:
             page.find_sentences()
         return pages
@@ -242,13 +243,18 @@ def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> It
     """The documents that are not blank, encoded."""
 
     def encoded(batch: list[Document]) -> list[TokenMap]:
-        token_maps = [TokenMap(document.text, encoding=encoding) for document in batch]
+        token_maps = [_tokens_of(document, encoding) for document in batch]
         build(token_maps)
         return token_maps
 
     for batch, token_maps in _beside(_batches(docs), encoded):
         # (Parsed together: one document after the other would drive parser and cutter out of the cache.)
         yield from list(map(_Page, batch, token_maps, repeat(heading)))
+
+
+def _tokens_of(document: Document, encoding: str) -> TokenMap:
+    page = held(document, encoding)
+    return page.tokens if page else TokenMap(document.text, encoding=encoding)
 
 
 def _beside(batches: Iterable[_Batch], work: Callable[[_Batch], _Done]) -> Iterator[tuple[_Batch, _Done]]:
@@ -297,7 +303,8 @@ class _Page:
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
-        tiles = blocks(document.text)
+        page = held(document, tokens.encoding)
+        tiles = page.blocks if page else blocks(document.text)
         # (Lists of plain values: the blocks' records would take more room than the text.)
         self.starts = [tile[0] for tile in tiles]
         self.kinds = [tile[2] for tile in tiles]
@@ -314,8 +321,8 @@ class _Page:
         self.headings = [""] * len(self.section_tiles)
         if heading:
             for number, path in enumerate(paths(heads)):
-                page = () if path[:1] == (document.title,) else (document.title,)
-                self.headings[number] = " > ".join(title for title in (*page, *path) if title)
+                above = () if path[:1] == (document.title,) else (document.title,)
+                self.headings[number] = " > ".join(title for title in (*above, *path) if title)
         if self.kinds[0] != "heading":
             self.heading_ids.insert(0, "")  # the preamble
         self.sentences: list[tuple[int, int]] = []

@@ -34,7 +34,6 @@ class TokenVectors(NamedTuple):
 
     tokenizer: Any
     table: NDArray[np.float32]  # (vocabulary, DIM) token vectors
-    unit: NDArray[np.float32]  # the same, unit length
     norms: NDArray[np.float32]  # (vocabulary,) lengths: near 2 for "the", above 20 for "merge"
 
 
@@ -65,7 +64,7 @@ def token_vectors() -> TokenVectors:
     tokenizer.no_truncation()
     # (In parts: to fill one more array as large as the table takes ten times as long.)
     norms = np.concatenate([np.linalg.norm(part, axis=1) for part in np.array_split(table, 32)])
-    return TokenVectors(tokenizer, table, table / np.maximum(norms, 1e-12)[:, None], norms)
+    return TokenVectors(tokenizer, table, norms)
 
 
 #: Token ids of the words that were seen last, by the word with the spaces before it.
@@ -209,13 +208,19 @@ def _remember(text: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def cover(query: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
     """Best cosine of each query token in each text; shape (texts, query tokens)."""
-    unit = token_vectors().unit
+    model = token_vectors()
+
+    def unit(tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = model.table[tokens]
+        vectors /= np.maximum(model.norms[tokens], 1e-12)[:, None]
+        return vectors
+
     bags = bags_of(texts)
     # Each distinct token is compared once: texts about one subject share most of theirs.
     tokens = np.concatenate(bags)
     distinct, place = distinct_of(tokens)
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
-    cosines: NDArray[np.float32] = unit[distinct] @ unit[query].T
+    cosines: NDArray[np.float32] = unit(distinct) @ unit(query).T
     return np.maximum.reduceat(cosines[place[tokens]], starts, axis=0)
 
 

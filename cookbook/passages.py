@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
+from weakref import WeakValueDictionary
 
 from . import sections, sentences, tokens
 from .blocks import Block, blocks
@@ -121,10 +122,19 @@ class Page:
         return Span(doc_id=self.document.doc_id, start=start, end=end)
 
 
+_HELD: WeakValueDictionary[tuple[Document, str], Page] = WeakValueDictionary()
+
+
 @lru_cache(maxsize=N_PAGES)
 def page_of(document: Document, encoding: str) -> Page:
     """The page of a document, kept for the next question."""
-    return Page(document, encoding)
+    page = _HELD[document, encoding] = Page(document, encoding)
+    return page
+
+
+def held(document: Document, encoding: str) -> Page | None:
+    """The page of a document while it is kept: whoever cuts it need not parse and encode it again."""
+    return _HELD.get((document, encoding))
 
 
 def merge_spans(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from . import chunkers, expanders, prompts, rankers
 from .passages import N_PAGES, page_of
-from .tokens import DEFAULT_ENCODING
+from .tokens import DEFAULT_ENCODING, build
 from .tracing import StageSpan, stage
 from .types import Chunk, Document, Hit, Passage, Question, Strategy, Trace
 
@@ -80,6 +80,11 @@ def index(
     from tqdm import tqdm
 
     documents = list(docs)
+    # The first question about a page would wait for it to be parsed, and the chunker asks for the same.
+    pages = [page_of(document, DEFAULT_ENCODING) for document in documents[:N_PAGES]]
+    build(page.tokens for page in pages)
+    for page in pages:
+        page.read_ahead()
     chunks, parents = cut(documents, chunker)
     batches = [chunks[i : i + BATCH] for i in range(0, len(chunks), BATCH)]
     vectors = [
@@ -88,9 +93,6 @@ def index(
     ]
     rows = np.concatenate(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
     store.add(chunks, rows, documents=documents, parents=parents)
-    # The first question about a page would wait for it to be parsed.
-    for document in documents[:N_PAGES]:
-        page_of(document, DEFAULT_ENCODING).read_ahead()
     return len(chunks)
 
 

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from cookbook.blocks import blocks
 from cookbook.chunkers import fixed_window, parent_child, section_child, sentence_window, whole_page
+from cookbook.passages import page_of
 from cookbook.sections import section_at, sections
 from cookbook.sentences import sentences
 from cookbook.tokens import get_encoding
 from cookbook.types import Chunk, Document
 
+Patch = pytest.MonkeyPatch
 PIECES = [
     "kiln", "Ton ", "Ünï", "🧑🏽‍🚀", "🇩🇪", "猫", "你好世界。", "กำ", "한국", "e\u0301", "\u0301", "\u200d",
     "\r\n", "\n", "\n\n", "\n" * 20, " ", "    ", " " * 30, "\t", "\r", "\x0b", "\x0c", "\x1c", "\x85",
@@ -389,6 +391,21 @@ def test_many_documents_keep_their_order_and_are_read_as_they_come() -> None:
     assert list(dict.fromkeys(chunk.doc_id for chunk in chunks)) == [
         f"page-{n:03}" for n in range(200) if n % 90
     ]
+
+
+@pytest.mark.parametrize("cut", [fixed_window, sentence_window, parent_child, section_child, whole_page])
+def test_a_page_that_is_kept_is_cut_alike(
+    cut: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "# Kiln\n\n" + prose(40) + "\n\n## Pots 🏺\n\n" + prose(60, "pot")
+    alone, kept = page(text, doc_id=f"alone-{cut.__name__}"), page(text, doc_id=f"kept--{cut.__name__}")
+    page_of(kept, "cl100k_base").read_ahead()
+    expected = cut([alone])
+    with monkeypatch.context() as patched:
+        patched.setattr("cookbook.chunkers.blocks", None)  # a kept page is not parsed
+        patched.setattr("cookbook.chunkers.TokenMap", None)  # and not encoded
+        found = cut([kept])
+    assert repr(found).replace("kept--", "alone-") == repr(expected)
 
 
 def test_a_failing_source_of_documents_is_heard() -> None:
