@@ -7,6 +7,7 @@ nothing else. It needs no key, no network and no GPU, and it gives the same answ
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import distribution
@@ -187,7 +188,7 @@ def rerank(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 #: Distinct token ids of the texts that were seen last: the chunks that are embedded answer many questions.
-_BAGS: dict[str, NDArray[np.int64]] = {}
+_BAGS: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
 _MAX_BAGS = 32_768
 
 

@@ -7,6 +7,7 @@ follow each other in the document.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
@@ -89,10 +90,15 @@ class Page:
         if key not in self._sentences:
             spans = self.split(self.blocks[block])
             if max_tokens is not None:
-                sizes = (self.tokens.count(*span) for span in spans)
-                pieces = sentences.capped(
-                    self.document.text, spans, sizes, max_tokens=max_tokens, encoding=self.encoding
+                text = self.document.text
+                sizes = (
+                    # A token holds a byte at least, so short spans need not be counted.
+                    end - start
+                    if end - start <= max_tokens and text[start:end].isascii()
+                    else self.tokens.count(start, end)
+                    for start, end in spans
                 )
+                pieces = sentences.capped(text, spans, sizes, max_tokens=max_tokens, encoding=self.encoding)
                 spans = [(start, end) for start, end, _ in pieces]
             self._sentences[key] = [self.span(*span) for span in spans]
         return self._sentences[key]
@@ -181,7 +187,7 @@ def subtract(span: Span, taken: Iterable[Span]) -> list[Span]:
 
 
 #: Tokens of headings and passages, which are counted again while a passage grows and when it is packed.
-_COUNTS: dict[tuple[str, str], int] = {}
+_COUNTS: OrderedDict[tuple[str, str], int] = OrderedDict()
 _MAX_COUNTS = 16_384
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -248,7 +249,7 @@ def test_a_size_is_the_count_of_what_is_rendered(text, heading, data):
 
 
 def test_the_counts_that_are_kept_are_bounded_whoever_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passages, "_COUNTS", {})
+    monkeypatch.setattr(passages, "_COUNTS", OrderedDict())
     monkeypatch.setattr(passages, "_MAX_COUNTS", 8)
     texts = [f"kiln {number}" for number in range(2_000)]
     with ThreadPoolExecutor(4) as pool:
