@@ -107,6 +107,10 @@ class Part:
         return make(self.page, self.spans, self.hits, expansion=self.expansion, heading=self.heading)
 
 
+def _start(span: Span) -> int:
+    return span.start
+
+
 def joined(parts: Sequence[Part]) -> list[Passage]:
     """Parts, the best first, as passages: those that overlap or touch are one, with all their hits.
 
@@ -119,10 +123,11 @@ def joined(parts: Sequence[Part]) -> list[Passage]:
     first_block = []
     for place, part in enumerate(parts):
         blocks = on_page[part.page.document.doc_id]
-        reached = [block for block in blocks if any(block.contains(span) for span in part.spans)]
+        # Each span lies in the last block that starts at or before it.
+        reached = [blocks[bisect_right(blocks, span.start, key=_start) - 1] for span in part.spans]
         near = {home.setdefault(block, place) for block in reached}
-        for block in [block for block, at in home.items() if at in near]:
-            home[block] = min(near)
+        if len(near) > 1:
+            home |= {block: min(near) for block, at in home.items() if at in near}
         first_block.append(reached[0])
     groups: dict[int, list[Part]] = {}
     for part, block in zip(parts, first_block, strict=True):

@@ -161,7 +161,7 @@ def merge_spans(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:
             and last.doc_id == span.doc_id
             and (span.start < last.end or (touching and span.start == last.end) or last == span)
         ):
-            merged[-1] = replace(last, end=max(last.end, span.end))
+            merged[-1] = Span(doc_id=last.doc_id, start=last.start, end=max(last.end, span.end))
         else:
             merged.append(span)
     return merged
