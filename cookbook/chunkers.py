@@ -253,7 +253,7 @@ def _pages(docs: Iterable[Document], encoding: str, heading: bool = False) -> It
 
 
 def _tokens_of(document: Document, encoding: str) -> TokenMap:
-    page = held(document, encoding)
+    page = held(document.text, encoding)
     return page.tokens if page else TokenMap(document.text, encoding=encoding)
 
 
@@ -303,7 +303,7 @@ class _Page:
         self.text = document.text
         self.key = document.key
         self.tokens = tokens
-        page = held(document, tokens.encoding)
+        page = held(document.text, tokens.encoding)
         tiles = page.blocks if page else blocks(document.text)
         # (Lists of plain values: the blocks' records would take more room than the text.)
         self.starts = [tile[0] for tile in tiles]

@@ -225,8 +225,8 @@ def expansion_use(question: Question, trace: Trace) -> dict[str, int]:
     claim = _merged([*question.evidence, *question.qualifiers])
     used = {"gained": 0, "held": 0, "off": 0}
     for passage in trace.prompt.passages:
-        hits = {hit.chunk_id: hit for hit in passage.hits}.values()  # their chunks were counted when made
-        n_hits = sum(hit.metadata.get("n_tokens") or count(hit.text, DEFAULT_ENCODING) for hit in hits)
+        texts = {hit.chunk_id: hit.text for hit in passage.hits}.values()
+        n_hits = sum(count(text, DEFAULT_ENCODING) for text in texts)
         kind = "off"
         if passage.doc_id in claim and (in_passage := _shared(claim, _merged(passage.spans))):
             in_hits = _shared(claim, _merged(hit.span for hit in passage.hits))

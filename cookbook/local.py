@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.metadata import distribution
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,9 +48,10 @@ def token_vectors() -> TokenVectors:
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
-    # Its files are read without its own loader: to import that takes half a second, and it configures the
-    # root logger, so that every request of every library would be printed.
-    folder = Path(str(distribution("wordllama").locate_file("wordllama")))
+    # Its files are read without its own loader: to import that takes 0.2 s, and it configures the root
+    # logger, so that every request of every library would be printed.
+    package = find_spec("wordllama")
+    folder = Path(package.origin).parent if package and package.origin else Path("wordllama")
     weights = folder / "weights" / f"l2_supercat_{DIM}.safetensors"
     vocabulary = folder / "tokenizers" / "l2_supercat_tokenizer_config.json"
     for path in (weights, vocabulary):

@@ -8,6 +8,7 @@ engine 2, and to load the client takes longer than to index a small corpus.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -66,12 +67,14 @@ class Vectors:
 
 
 class MemoryEngine:
-    """What is stored, in dicts; chunks also in the two indexes that are searched."""
+    """What is stored, in dicts; chunks also in the two indexes that are searched. Threads may share it."""
 
     def __init__(self) -> None:
         self._payloads: dict[str, dict[str, dict[str, Any]]] = {"pages": {}}
         self._vectors = Vectors()
         self._postings = Postings()
+        # The indexes are built at the first search after a change, which another thread may make meanwhile.
+        self._lock = RLock()
 
     def has_chunks(self) -> bool:
         return "chunks" in self._payloads
@@ -80,47 +83,56 @@ class MemoryEngine:
         self._payloads["chunks"] = {}
 
     def upsert(self, table: str, points: Sequence[Point]) -> None:
-        for point in points:
-            self._payloads[table][point.id] = point.payload
-            if point.vector is not None and point.terms is not None:
-                self._vectors.put(point.id, point.vector)
-                self._postings.put(point.id, point.terms)
+        with self._lock:
+            for point in points:
+                self._payloads[table][point.id] = point.payload
+                if point.vector is not None and point.terms is not None:
+                    self._vectors.put(point.id, point.vector)
+                    self._postings.put(point.id, point.terms)
 
     def delete(self, table: str, ids: Sequence[str]) -> None:
-        for key in ids:
-            self._payloads[table].pop(key, None)
-            if table == "chunks":
-                self._vectors.remove(key)
-                self._postings.remove(key)
+        with self._lock:
+            for key in ids:
+                self._payloads[table].pop(key, None)
+                if table == "chunks":
+                    self._vectors.remove(key)
+                    self._postings.remove(key)
 
     def retrieve(self, table: str, ids: Sequence[str]) -> list[dict[str, Any]]:
         payloads = self._payloads[table]
-        return [payloads[key] for key in ids if key in payloads]
+        return [payload for key in ids if (payload := payloads.get(key)) is not None]
+
+    def _matching(self, table: str, where: Where) -> list[tuple[str, dict[str, Any]]]:
+        wanted = {field: frozenset(values) for field, values in where.items()}
+        with self._lock:
+            return [
+                (key, payload) for key, payload in self._payloads[table].items() if matches(payload, wanted)
+            ]
 
     def scroll(self, table: str, where: Where, fields: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        wanted = {field: frozenset(values) for field, values in where.items()}
-        for key, payload in self._payloads[table].items():
-            if matches(payload, wanted):
-                yield key, payload
+        return iter(self._matching(table, where))
 
     def count(self, table: str, where: Where) -> int:
-        return sum(1 for _ in self.scroll(table, where, ())) if where else len(self._payloads[table])
+        return len(self._matching(table, where)) if where else len(self._payloads[table])
 
     def _allowed(self, where: Where) -> frozenset[str] | None:
-        return frozenset(key for key, _ in self.scroll("chunks", where, ())) if where else None
+        return frozenset(key for key, _ in self._matching("chunks", where)) if where else None
 
     def dense(self, vector: np.ndarray, limit: int, where: Where) -> list[Row]:
-        found = self._vectors.search(vector, limit=limit, allowed=self._allowed(where))
-        return [(score, self._payloads["chunks"][key]) for key, score in found]
+        with self._lock:
+            found = self._vectors.search(vector, limit=limit, allowed=self._allowed(where))
+            return [(score, self._payloads["chunks"][key]) for key, score in found]
 
     def lexical(self, terms: Terms, limit: int, where: Where) -> list[Row]:
-        found = self._postings.search(terms, limit=limit, allowed=self._allowed(where))
-        return [(score, self._payloads["chunks"][key]) for key, score in found]
+        with self._lock:
+            found = self._postings.search(terms, limit=limit, allowed=self._allowed(where))
+            return [(score, self._payloads["chunks"][key]) for key, score in found]
 
     def flush(self) -> None:
         """Nothing to do: what is stored is gone with the store."""
 
     def close(self) -> None:
         """Let go of what is stored."""
-        self._payloads = {}
-        self._vectors, self._postings = Vectors(), Postings()
+        with self._lock:
+            self._payloads = {}
+            self._vectors, self._postings = Vectors(), Postings()

@@ -107,6 +107,7 @@ def unit_rows(vectors: Any, *, dim: int, n_rows: int, collection: str, name: str
         DimensionError: another size than the collection's.
         ValueError: another number of rows, or a row that is zero or not finite.
     """
+    vectors = vectors if isinstance(vectors, np.ndarray) else list(vectors)
     if len(vectors) != n_rows:
         raise ValueError(
             f"{name} has {len(vectors)} rows for {n_rows} texts: one row for each text is needed"

@@ -1,9 +1,9 @@
 """Chunks and their vectors in, a query vector -> Hits; documents and parents are kept beside them.
 
 Three engines, one behaviour: this process's memory, qdrant-edge (Qdrant's engine inside the process) in a
-folder, and a Qdrant server through qdrant-client. The same calls give the same ranking in each, because
-search is exact unless asked otherwise, vectors are brought to length 1 before they are stored, and ties are
-broken by id.
+folder, and a Qdrant server through qdrant-client. The same calls give the same ranking in each, to the sixth
+decimal of a score, because search is exact unless asked otherwise, vectors are brought to length 1 before
+they are stored, and ties are broken by id.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Store(Protocol):
 class MemoryBackend(Collection):
     """A collection in this process's memory, its own and gone when it is dropped.
 
-    Search is exact and reads every vector: good for tens of thousands of chunks (a filter costs most, about
-    15 microseconds a chunk). Use a folder (``EdgeBackend``) or a server for more.
+    Search is exact and reads every vector: good for tens of thousands of chunks. Use a folder
+    (``EdgeBackend``) or a server for more.
 
     Args:
         dim: Size of the vectors; None takes that of the first vectors added.
@@ -99,16 +99,20 @@ class QdrantBackend(Collection):
             client = QdrantClient(url=place, api_key=key, timeout=_TIMEOUT_S, check_compatibility=False)
             return QdrantEngine(client, collection, exact=exact)
 
-        where = "in memory" if place == ":memory:" else f"at {place}"
+        where = "in qdrant-client's memory" if place == ":memory:" else f"at {place}"
         super().__init__(f"collection {collection!r} {where}", make, dim, settings)
 
 
 class EdgeBackend(Collection):
     """A collection in a folder, kept by Qdrant's own engine in this process.
 
-    One opener at a time; ``close()`` or a ``with`` block lets go. Arguments as for the others.
+    One opener at a time; ``close()`` or a ``with`` block lets go.
     After deletions BM25 scores of an optimized shard keep counting deleted chunks until the next
     ``optimize()``.
+
+    Args:
+        path: The folder; each collection is a folder inside it.
+        dim: As for ``QdrantBackend``, like ``settings`` and ``exact``.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import regex
@@ -406,6 +407,13 @@ def test_a_page_that_is_kept_is_cut_alike(
         patched.setattr("cookbook.chunkers.TokenMap", None)  # and not encoded
         found = cut([kept])
     assert repr(found).replace("kept--", "alone-") == repr(expected)
+
+
+def test_a_document_of_a_forks_own_class_is_cut_as_it_is_now() -> None:
+    own = SimpleNamespace(doc_id="kiln", key="kiln", title="", text=prose(40))
+    page_of(page(own.text), "cl100k_base").read_ahead()
+    own.text = "Then it cools. " * 3
+    assert pieces(fixed_window([own])) == [own.text]  # type: ignore[list-item]
 
 
 def test_a_failing_source_of_documents_is_heard() -> None:

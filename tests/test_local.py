@@ -65,8 +65,8 @@ def test_loading_leaves_the_callers_logging_alone() -> None:
 
 
 def test_a_missing_file_of_the_embedder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = SimpleNamespace(locate_file=lambda name: tmp_path / name)
-    monkeypatch.setattr(local, "distribution", lambda _: place)
+    place = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(local, "find_spec", lambda _: place)
     local.token_vectors.cache_clear()
     with pytest.raises(MissingDataError, match=r"l2_supercat_256\.safetensors is missing; install"):
         local.embed(["A kiln."])
@@ -84,6 +84,13 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_no_texts_give_no_vectors() -> None:
     assert local.embed([]).shape == (0, local.DIM)
     assert local.rerank("How long?", []).shape == (0,)
+
+
+def test_an_embedder_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "find_spec", lambda _: None)
+    local.token_vectors.cache_clear()
+    with pytest.raises(MissingDataError, match="install its package again: pip install"):
+        local.embed(["A kiln."])
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\n", "\u3000", "\x85"])

@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import unicodedata
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -768,6 +770,15 @@ def test_bad_vectors(vectors: Any, error: type[Exception], said: str) -> None:
     assert [chunk.text for chunk in store] == ["old"]
 
 
+@pytest.mark.parametrize(("value", "said"), [(np.nan, "holds NaN"), (0.0, "is all zeros")])
+def test_a_bad_vector_among_thousands_is_named_by_its_row(value: float, said: str) -> None:
+    vectors = np.ones((3000, 2))
+    vectors[1500] = value
+    for given in (vectors, vectors.tolist(), deque(vectors)):
+        with pytest.raises(ValueError, match=rf"vectors\[1500\] {said}"):
+            points.unit_rows(given, dim=2, n_rows=3000, collection="toy")
+
+
 @pytest.mark.parametrize("query", [[np.nan, 1], [0, 0], [np.inf, 1]])
 def test_bad_query(query: list[float]) -> None:
     with pytest.raises(ValueError, match=r"query\[0\]"):
@@ -995,6 +1006,31 @@ def test_vectors_follow_changes() -> None:
     index.put("a", rows[1])
     index.remove("b")
     assert index.search(rows[1], limit=1) == [("a", 1.0)]
+
+
+@pytest.mark.parametrize("text", [None, "fox"])
+def test_a_write_waits_for_the_search_of_another_thread(
+    monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """Else the index that is being built would bring back what was deleted meanwhile."""
+    store = open_store(dim=2)
+    store.add(["fox", "hen"], [[1, 0], [0, 1]], ids=["f", "h"])
+    delete = threading.Thread(target=store.delete, args=("h",))
+
+    def slow(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **options: Any) -> Any:
+            if delete.ident is None:
+                delete.start()
+                delete.join(0.2)
+            return function(*given, **options)
+
+        return called
+
+    monkeypatch.setattr("cookbook.memory.np.stack", slow(np.stack))
+    monkeypatch.setattr("cookbook.lexical.np.concatenate", slow(np.concatenate))
+    assert [hit.chunk_id for hit in store.search([1, 0], top_k=2, text=text)] == ["f", "h"]
+    delete.join()
+    assert [hit.chunk_id for hit in store.search([1, 0], top_k=2, text=text)] == ["f"]
 
 
 def test_the_best_vectors_are_told_apart_in_double_precision() -> None:
