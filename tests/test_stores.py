@@ -774,9 +774,9 @@ def test_bad_vectors(vectors: Any, error: type[Exception], said: str) -> None:
 def test_a_bad_vector_among_thousands_is_named_by_its_row(value: float, said: str) -> None:
     vectors = np.ones((3000, 2))
     vectors[1500] = value
-    for given in (vectors, vectors.tolist(), deque(vectors)):
+    for rows in (vectors, vectors.tolist(), deque(vectors)):
         with pytest.raises(ValueError, match=rf"vectors\[1500\] {said}"):
-            points.unit_rows(given, dim=2, n_rows=3000, collection="toy")
+            points.unit_rows(rows, dim=2, n_rows=3000, collection="toy")
 
 
 @pytest.mark.parametrize("query", [[np.nan, 1], [0, 0], [np.inf, 1]])
