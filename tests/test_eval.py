@@ -170,6 +170,8 @@ def test_metrics_agree_with_counting_characters(gold, found):
 def test_interval_is_seeded_and_skips_only_missing_values():
     values = [1.0, 0.0, None, 1.0, 1.0]
     assert interval(values, seed=3) == interval(values, seed=3)
+    assert len({interval([n / 7 for n in range(9)], seed=seed).low for seed in range(5)}) > 1
+    assert len({interval([n / 7 for n in range(9)], n_samples=n).low for n in (5, 50, 2000)}) > 1
     assert interval(values).n == 4 and interval(values).mean == 0.75
     with pytest.raises(ValueError, match="no number"):
         interval([None])

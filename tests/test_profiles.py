@@ -80,6 +80,10 @@ def client():
     return LLMClient("local")
 
 
+def test_a_prompt_of_the_size_of_the_budget_is_not_above_it():
+    assert profiles.tail([900, 1000, 1001, 1200], budget=1000)["above"] == 0.5
+
+
 @settings(max_examples=120, deadline=None)
 @given(
     st.lists(WORD, min_size=1, max_size=60),
