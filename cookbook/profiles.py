@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .passages import page_of
 from .prompts import SYSTEM, pack
-from .sections import sections
 from .sentences import sentences
-from .tokens import DEFAULT_ENCODING, TokenMap, count
+from .tokens import DEFAULT_ENCODING, count
 from .types import Chunk, Document, Hit, Strategy
 
 if TYPE_CHECKING:
@@ -64,14 +63,12 @@ def lengths(
     for document in docs:
         if not document.text.strip():
             continue
-        token_map = TokenMap(document.text, encoding=encoding)
+        page = page_of(document, encoding)
         spans = sentences(document, max_tokens=max_tokens, encoding=encoding)
-        counts = [token_map.count(span.start, span.end) for span in spans]
+        counts = [page.tokens.count(span.start, span.end) for span in spans]
         by_unit["sentence"] += counts
-        by_unit["section"] += [
-            section.n_tokens for section in sections(document, encoding=encoding, tokens=token_map)
-        ]
-        by_unit["page"].append(token_map.count(0, len(document.text)))
+        by_unit["section"] += [section.n_tokens for section in page.sections]
+        by_unit["page"].append(page.tokens.count(0, len(document.text)))
         n_characters += len(document.text)
         n_long += sum(len(span) for span, n in zip(spans, counts, strict=True) if n > cap)
     return Lengths(
