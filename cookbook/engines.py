@@ -75,7 +75,9 @@ class QdrantEngine:
             self._index("pages", ("doc_id",))
 
     def _index(self, table: str, fields: Sequence[str]) -> None:
-        for field in fields if self._params else ():
+        if self._params is None:
+            return
+        for field in fields:
             self._client.create_payload_index(
                 self._names[table], field, field_schema=self._models.PayloadSchemaType.KEYWORD
             )

@@ -107,10 +107,6 @@ class Part:
         return make(self.page, self.spans, self.hits, expansion=self.expansion, heading=self.heading)
 
 
-def _start(span: Span) -> int:
-    return span.start
-
-
 def joined(parts: Sequence[Part]) -> list[Passage]:
     """Parts, the best first, as passages: those that overlap or touch are one, with all their hits.
 
@@ -124,7 +120,8 @@ def joined(parts: Sequence[Part]) -> list[Passage]:
     for place, part in enumerate(parts):
         blocks = on_page[part.page.document.doc_id]
         # Each span lies in the last block that starts at or before it.
-        reached = [blocks[bisect_right(blocks, span.start, key=_start) - 1] for span in part.spans]
+        places = [bisect_right(blocks, span.start, key=lambda block: block.start) for span in part.spans]
+        reached = [blocks[behind - 1] for behind in places]
         near = {home.setdefault(block, place) for block in reached}
         if len(near) > 1:
             home |= {block: min(near) for block, at in home.items() if at in near}

@@ -188,7 +188,7 @@ def rerank(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     return scores
 
 
-#: Distinct token ids of the texts that were seen last: the chunks that are embedded answer many questions.
+#: Distinct token ids of the texts that were reranked last: a chunk is a candidate for many questions.
 _BAGS: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
 _MAX_BAGS = 32_768
 

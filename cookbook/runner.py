@@ -75,7 +75,8 @@ def kernel_environment(build: Path = BUILD) -> dict[str, str]:
     if environment.pop("PYTHONDONTWRITEBYTECODE", None):
         # Else every kernel compiles pandas and the rest anew, which takes 4 s of processor time.
         environment["PYTHONPYCACHEPREFIX"] = str((build / "bytecode").resolve())
-    if importlib.util.find_spec("ipykernel") and not any(matplotlib.glob("fontlist-*.json")):
+    installed = importlib.util.find_spec("matplotlib") and importlib.util.find_spec("ipykernel")
+    if installed and not any(matplotlib.glob("fontlist-*.json")):
         # Python compiles here what every notebook imports, which kernels side by side would each do.
         first = "import matplotlib.font_manager, matplotlib.pyplot, ipykernel.kernelapp, pandas"
         subprocess.run([sys.executable, "-c", first], env=environment, check=True, capture_output=True)

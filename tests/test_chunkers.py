@@ -21,7 +21,6 @@ from cookbook.sentences import sentences
 from cookbook.tokens import get_encoding
 from cookbook.types import Chunk, Document
 
-Patch = pytest.MonkeyPatch
 PIECES = [
     "kiln", "Ton ", "Ünï", "🧑🏽‍🚀", "🇩🇪", "猫", "你好世界。", "กำ", "한국", "e\u0301", "\u0301", "\u200d",
     "\r\n", "\n", "\n\n", "\n" * 20, " ", "    ", " " * 30, "\t", "\r", "\x0b", "\x0c", "\x1c", "\x85",

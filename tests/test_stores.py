@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import unicodedata
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -38,6 +37,12 @@ from cookbook.memory import MemoryEngine, Vectors
 from cookbook.stores import EdgeBackend, MemoryBackend, QdrantBackend, open_store
 from cookbook.types import Chunk, Document, Span
 
+# The client in memory says so of what it is told for a server's sake.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
+
 Open = Callable[..., Any]
 _numbers = itertools.count()
 
@@ -49,7 +54,7 @@ class _RestLike(Collection):
 
     def __init__(self, client: Any, collection: str, dim: int | None, settings: Any) -> None:
         def make() -> Any:
-            return QdrantEngine(client, collection, exact=None)
+            return QdrantEngine(client, collection, exact=True)
 
         super().__init__(f"collection {collection!r}", make, dim, settings)
 
@@ -83,9 +88,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         client = QdrantClient(":memory:")
 
         def make(dim: int | None = None, settings: Any = None) -> Any:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Payload indexes have no effect")
-                return _RestLike(client, collection, dim, settings)
+            return _RestLike(client, collection, dim, settings)
 
     else:
         url = os.environ.get("QDRANT_URL")
@@ -945,7 +948,6 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
         EdgeBackend(tmp_path / "file", dim=2)
 
 
-@pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 def test_foreign_collections_are_refused() -> None:
     from qdrant_client import QdrantClient, models
 
